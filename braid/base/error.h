@@ -1,0 +1,49 @@
+// Errors for people: what was wrong, with name and value, and what to do.
+#pragma once
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace braid {
+
+/// What a user can mend: a flag, a file of options, a combination of settings.
+struct ConfigError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Tensors whose shape or dtype does not fit.
+struct ShapeError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// A damaged or unsuitable file. The message names the file, the offset where it is known, and the cure.
+struct DataError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// A peer that failed, left or did not answer in time. The message names the rank, the peer and the action.
+struct CommError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// A bug in braid.
+struct InternalError : std::logic_error {
+  using std::logic_error::logic_error;
+};
+
+/// The parts written one after another, as operator<< writes them.
+template <typename... Parts>
+std::string cat(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+/// Throws Error with the concatenated parts unless `condition` holds.
+template <typename Error, typename... Parts>
+void require(bool condition, const Parts&... parts) {
+  if (!condition) throw Error(cat(parts...));
+}
+
+}  // namespace braid
