@@ -88,3 +88,6 @@ else()
   set(highway_found OFF)
 endif()
 braid_optional(HIGHWAY highway_found "apt-get install libhwy-dev")
+
+find_package(ZLIB QUIET)
+braid_optional(ZLIB ZLIB_FOUND "apt-get install zlib1g-dev")

@@ -19,7 +19,8 @@ std::string_view trim(std::string_view text);
 /// The whole of `text` as a decimal integer, or nothing if it is not one or does not fit.
 std::optional<int64_t> parse_int(std::string_view text);
 
-/// The whole of `text` as a floating-point number, or nothing. Accepts what std::from_chars accepts ("1e-5", "inf").
+/// The whole of `text` as a floating-point number, or nothing. Accepts what std::from_chars accepts ("1e-5",
+/// "inf").
 std::optional<double> parse_double(std::string_view text);
 
 /// The shortest decimal text that reads back as exactly `value`; "nan", "inf" and "-inf" for those.
@@ -32,7 +33,8 @@ std::string fixed(double value, int digits);
 /// "512 B", "1.50 KiB", "3.20 GiB".
 std::string bytes_text(uint64_t bytes);
 
-/// The candidate with the least edit distance to `word`, if that is at most a third of its length (and at least one candidate is).
+/// The candidate with the least edit distance to `word`, if that is at most a third of its length (and at
+/// least one candidate is).
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace braid

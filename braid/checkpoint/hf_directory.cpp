@@ -1,0 +1,236 @@
+#include "braid/checkpoint/hf_directory.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <set>
+#include <sstream>
+#include <unordered_set>
+#include <utility>
+
+#include "braid/base/error.h"
+#include "braid/base/text.h"
+#include "braid/checkpoint/file.h"
+#include "braid/checkpoint/hf_index.h"
+#include "braid/checkpoint/json_text.h"
+#include "braid/checkpoint/llama_names.h"
+
+namespace braid::checkpoint {
+namespace {
+
+constexpr const char* kSingleFile = "model.safetensors";
+constexpr const char* kIndexFile = "model.safetensors.index.json";
+constexpr int64_t kMaxIndexBytes = 100'000'000;
+
+bool is_there(const std::filesystem::path& path) {
+  std::error_code ignored;  // what cannot be looked at is not there for us
+  return std::filesystem::exists(path, ignored);
+}
+
+// "model-00001-of-00002.safetensors", nothing else: what an export may remove.
+bool is_shard_name(std::string_view name) {
+  constexpr std::string_view kPattern = "model-#####-of-#####.safetensors";
+  return std::equal(name.begin(), name.end(), kPattern.begin(), kPattern.end(), [](char c, char pattern) {
+    return pattern == '#' ? c >= '0' && c <= '9' : c == pattern;
+  });
+}
+
+// Removes every file of an export but those in `kept`.
+void remove_weights(const std::filesystem::path& directory, const std::set<std::string>& kept) {
+  constexpr std::string_view kPartial = ".partial";
+  std::vector<std::string> stale;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::string_view base = name;
+    if (base.ends_with(kPartial)) base.remove_suffix(kPartial.size());
+    const bool weights = base == kSingleFile || base == kIndexFile || is_shard_name(base);
+    if (weights && !kept.contains(name)) stale.push_back(name);
+  }
+  require<DataError>(!error, directory.string(), ": cannot be listed: ", error.message(),
+                     "; check its permissions");
+  // The index goes first: without it, what is left of a sharded export is not read.
+  std::sort(stale.begin(), stale.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(a != kIndexFile, std::string_view(a)) < std::pair(b != kIndexFile, std::string_view(b));
+  });
+  for (const std::string& name : stale) remove_file(directory / name);
+}
+
+[[noreturn]] void refuse_without_weights(const std::filesystem::path& directory) {
+  const std::string path = directory.string();
+  std::error_code ignored;
+  require<DataError>(std::filesystem::is_directory(directory, ignored), path,
+                     ": is no directory; name one with config.json and model.safetensors");
+  require<DataError>(
+      !is_there(directory / "pytorch_model.bin") && !is_there(directory / "pytorch_model.bin.index.json"),
+      path,
+      ": holds its weights as pytorch_model.bin, a Python pickle, which braid does not read; convert it once "
+      "with Hugging "
+      "Face transformers: AutoModelForCausalLM.from_pretrained(DIR).save_pretrained(NEW_DIR)");
+  for (const auto& entry : std::filesystem::directory_iterator(directory, ignored)) {
+    require<DataError>(!is_shard_name(entry.path().filename().string()), path,
+                       ": holds shards of a model but no ", kIndexFile,
+                       "; the export or the download did not finish: do it again");
+  }
+  throw DataError(cat(path, ": holds neither ", kSingleFile, " nor ", kIndexFile, "; check the path"));
+}
+
+}  // namespace
+
+HfWeights::HfWeights(const std::filesystem::path& directory) : directory_(directory) {
+  const bool single = is_there(directory / kSingleFile);
+  const bool sharded = is_there(directory / kIndexFile);
+  require<DataError>(!single || !sharded, directory.string(), ": holds both ", kSingleFile, " and ",
+                     kIndexFile, ", and only one can be meant; remove the one that is out of date");
+  if (sharded) {
+    open_shards(directory / kIndexFile);
+  } else if (single) {
+    files_.emplace_back(directory / kSingleFile);
+    for (const TensorEntry& entry : files_.front().entries()) {
+      if (!is_recomputed_tensor(entry.name)) file_of_.emplace(entry.name, 0);
+    }
+  } else {
+    refuse_without_weights(directory);
+  }
+}
+
+void HfWeights::open_shards(const std::filesystem::path& index) {
+  const WeightMap map = parse_hf_index(read_text(index, kMaxIndexBytes), index.string());
+  std::map<std::string, size_t> position;
+  for (const auto& [tensor, shard] : map) {
+    const auto [found, is_new] = position.emplace(shard, files_.size());
+    if (is_new) {
+      require<DataError>(is_there(directory_ / shard), index.string(), ": names the shard ", printable(shard),
+                         ", which is not in the directory; download or copy it too");
+      files_.emplace_back(directory_ / shard);
+    }
+    require<DataError>(
+        files_[found->second].contains(tensor), index.string(), ": says that ", printable(tensor), " is in ",
+        printable(shard),
+        ", but it is not; the index and the shards are of different models: get all of them again");
+    if (!is_recomputed_tensor(tensor)) file_of_.emplace(tensor, found->second);
+  }
+  for (const auto& [shard, file] : position) {
+    for (const TensorEntry& entry : files_[file].entries()) {
+      const auto listed = map.find(entry.name);
+      if (listed != map.end() && listed->second == shard) continue;
+      if (!is_recomputed_tensor(entry.name))
+        unlisted_.push_back(cat(entry.name, " (in ", shard, ", not in the index)"));
+    }
+  }
+}
+
+std::vector<std::string> HfWeights::names() const {
+  std::vector<std::string> result;
+  for (const auto& [name, file] : file_of_) result.push_back(name);
+  return result;
+}
+
+const SafetensorsReader& HfWeights::reader(const std::string& name) const {
+  const auto found = file_of_.find(name);
+  if (found != file_of_.end()) return files_[found->second];
+  const auto near = nearest(name, names());
+  throw DataError(cat(directory_.string(), ": holds no tensor ", printable(name),
+                      near ? cat(" (but ", printable(*near), ")") : "",
+                      "; check that config.json belongs to these weights"));
+}
+
+std::vector<int64_t> HfWeights::shape(const std::string& name) const {
+  return reader(name).entry(name).shape;
+}
+
+void HfWeights::read_into(const std::string& name, const at::Tensor& destination,
+                          std::optional<RowRange> rows) const {
+  reader(name).read_into(name, destination, rows);
+}
+
+std::vector<std::string> HfWeights::report_unused(std::span<const std::string> used) const {
+  const std::unordered_set<std::string> known(used.begin(), used.end());
+  std::vector<std::string> unused = unlisted_;
+  for (const auto& [name, file] : file_of_) {
+    if (!known.contains(name)) unused.push_back(name);
+  }
+  std::sort(unused.begin(), unused.end());
+  return unused;
+}
+
+std::vector<ShardContents> plan_shards(std::span<const std::vector<TensorBytes>> ranks,
+                                       int64_t max_shard_bytes) {
+  require<ConfigError>(max_shard_bytes >= 1, "max_shard_bytes must be >= 1, got ", max_shard_bytes);
+  std::vector<ShardContents> shards;
+  std::unordered_set<std::string> names;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    int64_t shard_bytes = 0;
+    bool first = true;
+    for (const TensorBytes& tensor : ranks[rank]) {
+      require<InternalError>(names.insert(tensor.name).second, "tensor ", printable(tensor.name),
+                             " is to be exported twice, the second time by rank ", rank);
+      require<InternalError>(tensor.bytes >= 0, "tensor ", printable(tensor.name), " has ", tensor.bytes,
+                             " bytes");
+      // Written so that it cannot overflow: shard_bytes passes the limit only with a tensor alone in its
+      // file.
+      if (first || shard_bytes > max_shard_bytes || tensor.bytes > max_shard_bytes - shard_bytes) {
+        shards.push_back({.rank = static_cast<int32_t>(rank), .tensors = {}});
+        shard_bytes = 0;
+        first = false;
+      }
+      shards.back().tensors.push_back(tensor);
+      shard_bytes += tensor.bytes;
+    }
+  }
+  return shards;
+}
+
+std::string shard_name(int index, int count) {
+  require<InternalError>(0 <= index && index < count, "shard ", index, " of ", count, " does not exist");
+  if (count == 1) return kSingleFile;
+  std::ostringstream name;
+  name << std::setfill('0') << "model-" << std::setw(5) << index + 1 << "-of-" << std::setw(5) << count
+       << ".safetensors";
+  return name.str();
+}
+
+void begin_hf_export(const std::filesystem::path& directory) {
+  make_directory(directory);
+  remove_weights(directory, {});
+}
+
+void write_hf_shard(const std::filesystem::path& directory, int index, int count,
+                    std::span<const NamedTensor> tensors) {
+  write_safetensors(directory / shard_name(index, count), tensors, {{"format", "pt"}});
+}
+
+void write_hf_index(const std::filesystem::path& directory, std::span<const ShardContents> shards) {
+  require<InternalError>(!shards.empty(), "an export without a tensor");
+  const int count = static_cast<int>(shards.size());
+  WeightMap map;
+  std::set<std::string> files;
+  int64_t total_bytes = 0;
+  for (int i = 0; i < count; ++i) {
+    const std::string file = shard_name(i, count);
+    const ShardContents& shard = shards[static_cast<size_t>(i)];
+    require<DataError>(is_there(directory / file), (directory / file).string(), ": was written by rank ",
+                       shard.rank, " but is not here; give all ranks a directory on one file system");
+    const SafetensorsReader reader(directory / file);
+    require<DataError>(reader.entries().size() == shard.tensors.size(), (directory / file).string(),
+                       ": holds ", reader.entries().size(), " tensors instead of ", shard.tensors.size(),
+                       "; another run writes to this directory: give each its own");
+    for (const TensorBytes& tensor : shard.tensors) {
+      const TensorEntry& entry = reader.entry(tensor.name);
+      require<DataError>(entry.end_bytes - entry.begin_bytes == tensor.bytes, (directory / file).string(),
+                         ": tensor ", printable(tensor.name), " has ", entry.end_bytes - entry.begin_bytes,
+                         " bytes instead of ", tensor.bytes,
+                         "; another run writes to this directory: give each its own");
+      map.emplace(tensor.name, file);
+      total_bytes += tensor.bytes;
+    }
+    files.insert(file);
+  }
+  remove_weights(directory, files);
+  if (count == 1) return;
+  ReplacingFile index(directory / kIndexFile);
+  index.write(format_hf_index(map, total_bytes));
+  index.commit();
+}
+
+}  // namespace braid::checkpoint

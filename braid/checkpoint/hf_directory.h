@@ -1,0 +1,104 @@
+// The weights of a Hugging Face model directory: model.safetensors, or shards with
+// model.safetensors.index.json.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "braid/checkpoint/safetensors.h"
+
+namespace braid::checkpoint {
+
+/// Largest shard file that an export writes, as Hugging Face's default.
+inline constexpr int64_t kMaxShardBytes = 5'000'000'000;
+
+/// The weights of a directory, every file of it open and checked. Tensors that old exports carry and every
+/// reader recomputes (rotary_emb.inv_freq) are passed over. Reading from several threads at once is safe.
+class HfWeights {
+ public:
+  /// Throws DataError if `directory` holds no safetensors weights (with the cure if it holds
+  /// pytorch_model.bin), both one file and an index (one of them is stale), a shard is missing or damaged, or
+  /// lacks a tensor that the index says it holds.
+  explicit HfWeights(const std::filesystem::path& directory);
+
+  bool contains(const std::string& name) const { return file_of_.contains(name); }
+  /// All tensors, sorted.
+  std::vector<std::string> names() const;
+  /// Throws DataError if there is no such tensor, with the nearest name there is.
+  std::vector<int64_t> shape(const std::string& name) const;
+  /// As SafetensorsReader::read_into.
+  void read_into(const std::string& name, const at::Tensor& destination,
+                 std::optional<RowRange> rows = std::nullopt) const;
+
+  /// The tensors of the directory that are not among `used`, sorted, for the caller to report: weights that
+  /// no layer takes are a sign of a wrong configuration. Includes tensors in a shard that the index does not
+  /// list there.
+  std::vector<std::string> report_unused(std::span<const std::string> used) const;
+
+ private:
+  const SafetensorsReader& reader(const std::string& name) const;
+  void open_shards(const std::filesystem::path& index);
+
+  std::filesystem::path directory_;
+  std::vector<SafetensorsReader> files_;
+  std::map<std::string, size_t> file_of_;  // tensor -> position in files_
+  std::vector<std::string> unlisted_;
+};
+
+/// A tensor's name and size, for planning an export.
+struct TensorBytes {
+  std::string name;
+  int64_t bytes = 0;
+
+  bool operator==(const TensorBytes&) const = default;
+};
+
+/// One file of an export: who writes it, and what into it.
+struct ShardContents {
+  int32_t rank = 0;
+  std::vector<TensorBytes> tensors;
+
+  bool operator==(const ShardContents&) const = default;
+};
+
+/// The files of an export of which rank r holds the tensors `ranks[r]`: in rank order, each rank's tensors in
+/// their order, a new file where the next tensor would pass `max_shard_bytes` (a tensor larger than that gets
+/// a file alone) and where the rank changes. A rank without tensors writes no file. Pure: every rank computes
+/// the same from the gathered lists, and file i is shard_name(i, size). Throws ConfigError if max_shard_bytes
+/// < 1, InternalError if two ranks hold the same name.
+std::vector<ShardContents> plan_shards(std::span<const std::vector<TensorBytes>> ranks,
+                                       int64_t max_shard_bytes = kMaxShardBytes);
+
+/// "model-00002-of-00004.safetensors" for index 1 of count 4; "model.safetensors" for the only one.
+/// Throws InternalError unless 0 <= index < count.
+std::string shard_name(int index, int count);
+
+// An export, in this order, with a barrier of all ranks after each of the first two steps:
+//   1. rank 0:    begin_hf_export
+//   2. each rank: write_hf_shard for each of its shards of the plan
+//   3. rank 0:    write_hf_index
+// An export that is interrupted leaves a directory that HfWeights refuses, never one that mixes old and new
+// weights.
+
+/// Creates `directory` and removes the weights that an earlier export left there (model.safetensors, the
+/// index, the shards, and files half written). Other files stay. Throws DataError if that fails.
+void begin_hf_export(const std::filesystem::path& directory);
+
+/// Writes file `index` of `count`, with the metadata that Hugging Face's readers want. Throws as
+/// write_safetensors does.
+void write_hf_shard(const std::filesystem::path& directory, int index, int count,
+                    std::span<const NamedTensor> tensors);
+
+/// Checks that every file of the plan is there and holds its tensors, removes weights that do not belong to
+/// it, and writes the index (none for a single file). Throws DataError if a file is missing (are all ranks on
+/// one file system?) or differs.
+void write_hf_index(const std::filesystem::path& directory, std::span<const ShardContents> shards);
+
+}  // namespace braid::checkpoint

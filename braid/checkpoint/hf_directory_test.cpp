@@ -1,0 +1,296 @@
+#include "braid/checkpoint/hf_directory.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "braid/base/error.h"
+#include "braid/checkpoint/temporary_directory.h"
+
+namespace braid::checkpoint {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::UnorderedElementsAre;
+
+constexpr const char* kIndex = "model.safetensors.index.json";
+constexpr const char* kFirst = "model-00001-of-00002.safetensors";
+constexpr const char* kSecond = "model-00002-of-00002.safetensors";
+
+NamedTensor named(const std::string& name, double value) {
+  return {name, at::full({2, 3}, value, at::kFloat)};
+}
+
+std::vector<std::string> files_of(const TemporaryDirectory& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory.path()))
+    names.push_back(entry.path().filename().string());
+  return names;
+}
+
+std::string refusal(const std::filesystem::path& directory) {
+  return message_of<DataError>([&] { HfWeights weights(directory); });
+}
+
+// Exports as a pipeline of ranks does: each rank holds `ranks[r]`.
+void export_model(const std::filesystem::path& directory, const std::vector<std::vector<NamedTensor>>& ranks,
+                  int64_t max_shard_bytes = kMaxShardBytes) {
+  std::vector<std::vector<TensorBytes>> sizes;
+  std::map<std::string, at::Tensor> tensors;
+  for (const auto& rank : ranks) {
+    sizes.emplace_back();
+    for (const NamedTensor& tensor : rank) {
+      sizes.back().push_back({tensor.name, static_cast<int64_t>(tensor.tensor.nbytes())});
+      tensors.emplace(tensor.name, tensor.tensor);
+    }
+  }
+  const std::vector<ShardContents> plan = plan_shards(sizes, max_shard_bytes);
+  begin_hf_export(directory);
+  for (size_t i = 0; i < plan.size(); ++i) {
+    std::vector<NamedTensor> contents;
+    for (const TensorBytes& tensor : plan[i].tensors)
+      contents.push_back({tensor.name, tensors.at(tensor.name)});
+    write_hf_shard(directory, static_cast<int>(i), static_cast<int>(plan.size()), contents);
+  }
+  write_hf_index(directory, plan);
+}
+
+double value_of(const HfWeights& weights, const std::string& name) {
+  at::Tensor read = at::empty(weights.shape(name), at::kDouble);
+  weights.read_into(name, read);
+  EXPECT_TRUE(at::equal(read, at::full_like(read, read.flatten()[0].item<double>())));
+  return read.flatten()[0].item<double>();
+}
+
+TEST(PlanShards, CutsAtRanksAndAtTheLimit) {
+  const std::vector<std::vector<TensorBytes>> ranks = {
+      {{"a", 4}, {"b", 6}, {"c", 1}}, {}, {{"d", 25}, {"e", 10}}, {{"f", 0}}};
+  const std::vector<ShardContents> plan = plan_shards(ranks, 10);
+  EXPECT_EQ(
+      plan,
+      (std::vector<ShardContents>{
+          {0, {{"a", 4}, {"b", 6}}}, {0, {{"c", 1}}}, {2, {{"d", 25}}}, {2, {{"e", 10}}}, {3, {{"f", 0}}}}));
+  EXPECT_EQ(plan_shards(ranks).size(), 3u) << "a file for each rank that holds something";
+}
+
+TEST(PlanShards, EveryTensorOnceInOrderAndNoFileTooLarge) {
+  for (int64_t limit = 1; limit <= 12; ++limit) {
+    for (int seed = 0; seed < 40; ++seed) {
+      std::vector<std::vector<TensorBytes>> ranks(static_cast<size_t>(1 + seed % 4));
+      std::vector<TensorBytes> all;
+      for (size_t i = 0; i < 12; ++i) {
+        const size_t rank = i * ranks.size() / 12;
+        ranks[rank].push_back(
+            {cat("t", i), static_cast<int64_t>((i * 7 + static_cast<size_t>(seed) * 5) % 13)});
+        all.push_back(ranks[rank].back());
+      }
+      std::vector<TensorBytes> planned;
+      int32_t last_rank = 0;
+      for (const ShardContents& shard : plan_shards(ranks, limit)) {
+        ASSERT_FALSE(shard.tensors.empty());
+        ASSERT_LE(last_rank, shard.rank);
+        last_rank = shard.rank;
+        int64_t bytes = 0;
+        for (const TensorBytes& tensor : shard.tensors) {
+          bytes += tensor.bytes;
+          planned.push_back(tensor);
+        }
+        ASSERT_TRUE(bytes <= limit || shard.tensors.size() == 1) << bytes << " bytes, limit " << limit;
+      }
+      ASSERT_EQ(planned, all);
+    }
+  }
+}
+
+TEST(PlanShards, RefusesATensorOfTwoRanksAndALimitOfNothing) {
+  const std::vector<std::vector<TensorBytes>> ranks = {{{"a", 4}}, {{"a", 4}}};
+  EXPECT_THAT(message_of<InternalError>([&] { plan_shards(ranks); }),
+              HasSubstr("\"a\" is to be exported twice, the second time by rank 1"));
+  EXPECT_THAT(message_of<ConfigError>([&] { plan_shards(ranks, 0); }),
+              HasSubstr("max_shard_bytes must be >= 1, got 0"));
+}
+
+TEST(ShardName, CountsFromOne) {
+  EXPECT_EQ(shard_name(0, 1), "model.safetensors");
+  EXPECT_EQ(shard_name(1, 12), "model-00002-of-00012.safetensors");
+  EXPECT_THROW(shard_name(2, 2), InternalError);
+  EXPECT_THROW(shard_name(-1, 2), InternalError);
+}
+
+TEST(HfDirectory, OneFileAndShardsReadAlike) {
+  const TemporaryDirectory directory;
+  const std::vector<NamedTensor> first = {named("a", 1), named("layers.0.rotary_emb.inv_freq", 9)};
+  const std::vector<NamedTensor> second = {named("b", 2), named("c", 3)};
+  for (const bool sharded : {false, true}) {
+    const auto path = directory / (sharded ? "sharded" : "single");
+    if (sharded) {
+      export_model(path, {first, second});
+    } else {
+      export_model(path, {{first[0], first[1], second[0], second[1]}});
+    }
+    EXPECT_EQ(std::filesystem::exists(path / kIndex), sharded);
+    EXPECT_EQ(std::filesystem::exists(path / "model.safetensors"), !sharded);
+    const HfWeights weights(path);
+    EXPECT_THAT(weights.names(), ElementsAre("a", "b", "c")) << "without the rotary frequencies";
+    EXPECT_TRUE(weights.contains("c"));
+    EXPECT_FALSE(weights.contains("layers.0.rotary_emb.inv_freq"));
+    EXPECT_THAT(weights.shape("b"), ElementsAre(2, 3));
+    EXPECT_EQ(value_of(weights, "a"), 1);
+    EXPECT_EQ(value_of(weights, "b"), 2);
+    EXPECT_EQ(value_of(weights, "c"), 3);
+    at::Tensor row = at::empty({1, 3});
+    weights.read_into("c", row, RowRange{1, 2});
+    EXPECT_EQ(row.sum().item<float>(), 9);
+    EXPECT_THAT(weights.report_unused(std::vector<std::string>{"b"}), ElementsAre("a", "c"));
+    EXPECT_THAT(message_of<DataError>([&] { weights.shape("d"); }), HasSubstr("holds no tensor \"d\""));
+  }
+}
+
+TEST(HfDirectory, WritesTheIndexAndMetadataOfHuggingFace) {
+  const TemporaryDirectory directory;
+  export_model(directory.path(), {{named("b", 1)}, {named("a", 2)}});
+  EXPECT_EQ(read_bytes(directory / kIndex), R"({
+  "metadata": {
+    "total_size": 48
+  },
+  "weight_map": {
+    "a": "model-00002-of-00002.safetensors",
+    "b": "model-00001-of-00002.safetensors"
+  }
+}
+)");
+  EXPECT_EQ(SafetensorsReader(directory / kFirst).metadata(),
+            (std::map<std::string, std::string>{{"format", "pt"}}));
+}
+
+TEST(HfDirectory, AnEarlierExportDoesNotSurviveBesideTheNew) {
+  const TemporaryDirectory directory;
+  const std::vector<NamedTensor> a = {named("a", 1), named("b", 1)};
+  write_bytes(directory / "config.json", "{}");
+  write_bytes(directory / "model-of-mine.safetensors", "not ours to remove");
+  write_bytes(directory / "model-00007-of-00009.safetensors.partial", "left by a run that was killed");
+  for (const int ranks : {3, 1, 2, 1, 3, 2}) {
+    std::vector<std::vector<NamedTensor>> parts;
+    for (int rank = 0; rank < ranks; ++rank) parts.push_back({named(cat("t", rank), ranks)});
+    export_model(directory.path(), parts);
+    std::vector<std::string> wanted = {"config.json", "model-of-mine.safetensors"};
+    for (int rank = 0; rank < ranks; ++rank) wanted.push_back(shard_name(rank, ranks));
+    if (ranks > 1) wanted.push_back(kIndex);
+    EXPECT_THAT(files_of(directory), testing::UnorderedElementsAreArray(wanted));
+    EXPECT_EQ(value_of(HfWeights(directory.path()), cat("t", ranks - 1)), ranks);
+  }
+}
+
+TEST(HfDirectory, TheIndexStepAloneRemovesWhatIsStaleToo) {
+  const TemporaryDirectory directory;
+  export_model(directory.path(), {{named("a", 1)}});
+  write_hf_shard(directory.path(), 0, 2, std::vector<NamedTensor>{named("a", 2)});
+  write_hf_shard(directory.path(), 1, 2, std::vector<NamedTensor>{named("b", 2)});
+  write_hf_index(directory.path(), std::vector<ShardContents>{{0, {{"a", 24}}}, {1, {{"b", 24}}}});
+  EXPECT_THAT(files_of(directory), UnorderedElementsAre(kFirst, kSecond, kIndex));
+  EXPECT_EQ(value_of(HfWeights(directory.path()), "a"), 2);
+}
+
+TEST(HfDirectory, AnInterruptedExportIsRefused) {
+  const TemporaryDirectory directory;
+  export_model(directory.path(), {{named("a", 1)}, {named("b", 1)}});
+  begin_hf_export(directory.path());
+  write_hf_shard(directory.path(), 0, 2, std::vector<NamedTensor>{named("a", 2)});
+  EXPECT_THAT(refusal(directory.path()), HasSubstr("did not finish"));
+  const std::vector<ShardContents> plan = {{0, {{"a", 24}}}, {1, {{"b", 24}}}};
+  EXPECT_THAT(message_of<DataError>([&] { write_hf_index(directory.path(), plan); }),
+              HasSubstr("written by rank 1 but is not here"));
+  write_hf_shard(directory.path(), 1, 2, std::vector<NamedTensor>{named("c", 2)});
+  EXPECT_THAT(message_of<DataError>([&] { write_hf_index(directory.path(), plan); }),
+              HasSubstr("holds no tensor \"b\""));
+  EXPECT_FALSE(std::filesystem::exists(directory / kIndex));
+}
+
+TEST(HfDirectory, LargeShardsAreSplit) {
+  const TemporaryDirectory directory;
+  export_model(directory.path(), {{named("a", 1), named("b", 2), named("c", 3)}, {named("d", 4)}}, 48);
+  EXPECT_TRUE(std::filesystem::exists(directory / "model-00003-of-00003.safetensors"));
+  const HfWeights weights(directory.path());
+  for (const auto& [name, value] : std::map<std::string, int>{{"a", 1}, {"b", 2}, {"c", 3}, {"d", 4}})
+    EXPECT_EQ(value_of(weights, name), value);
+}
+
+class DamagedHfDirectory : public testing::Test {
+ protected:
+  DamagedHfDirectory() {
+    write_hf_shard(directory_.path(), 0, 2, std::vector<NamedTensor>{named("a", 1)});
+    write_hf_shard(directory_.path(), 1, 2, std::vector<NamedTensor>{named("b", 2)});
+  }
+  // The refusal with this weight map ("b" added if the map has no "b").
+  std::string refusal_of_map(const std::string& map) {
+    write_bytes(directory_ / kIndex,
+                "{\"metadata\":{\"total_size\":48.0,\"more\":[1,{\"x\":null}]},\"weight_map\":" + map + "}");
+    return refusal(directory_.path());
+  }
+  TemporaryDirectory directory_;
+};
+
+TEST_F(DamagedHfDirectory, IndexesThatDoNotFitTheShardsAreRefused) {
+  const std::string first = R"("a":"model-00001-of-00002.safetensors")";
+  const std::string second = R"("b":"model-00002-of-00002.safetensors")";
+  EXPECT_EQ(refusal_of_map("{" + first + "," + second + "}"), "");
+  EXPECT_THAT(refusal_of_map(R"({"a":"model-00003-of-00002.safetensors"})"),
+              HasSubstr("not in the directory"));
+  EXPECT_THAT(refusal_of_map("{" + first + R"(,"b":"model-00001-of-00002.safetensors"})"),
+              HasSubstr("says that \"b\" is in"));
+  EXPECT_THAT(refusal_of_map(R"({"a":"../model-00001-of-00002.safetensors"})"),
+              HasSubstr("only files of the same directory"));
+  EXPECT_THAT(refusal_of_map(R"({"a":"/etc/model.safetensors"})"),
+              HasSubstr("only files of the same directory"));
+  EXPECT_THAT(refusal_of_map(R"({"a":"x\u0000.safetensors"})"),
+              HasSubstr("only files of the same directory"));
+  EXPECT_THAT(refusal_of_map(R"({"a":"pytorch_model.bin"})"), HasSubstr("only .safetensors files"));
+  EXPECT_THAT(refusal_of_map(R"({"a":""})"), HasSubstr("only .safetensors files"));
+  EXPECT_THAT(refusal_of_map("{" + first + "," + first + "}"), HasSubstr("lists \"a\" twice"));
+  EXPECT_THAT(refusal_of_map(R"({"a":1})"), HasSubstr("unexpected number 1"));
+  EXPECT_THAT(refusal_of_map(R"({"a":{"x":"y"}})"), HasSubstr("unexpected '{'"));
+  EXPECT_THAT(refusal_of_map("[]"), HasSubstr("unexpected '['"));
+  EXPECT_THAT(refusal_of_map("{}"), HasSubstr("no weight_map, or an empty one"));
+  EXPECT_THAT(refusal_of_map("{" + first + R"(},"weight_map":{)" + second + "}"),
+              HasSubstr("two weight_maps"));
+  EXPECT_THAT(refusal_of_map("{" + first), HasSubstr("broken"));
+  EXPECT_THAT(refusal_of_map(R"({"a":"x.safetensors"},"deep":)" + std::string(100'000, '[')),
+              HasSubstr("nested more than 32"));
+  write_bytes(directory_ / kIndex, "");
+  EXPECT_THAT(refusal(directory_.path()), HasSubstr("does not begin with '{'"));
+}
+
+TEST_F(DamagedHfDirectory, TensorsThatTheIndexLeavesOutAreReported) {
+  EXPECT_EQ(
+      refusal_of_map(R"({"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors"})"),
+      "");
+  write_hf_shard(directory_.path(), 1, 2, std::vector<NamedTensor>{named("b", 2), named("extra", 3)});
+  const HfWeights weights(directory_.path());
+  EXPECT_FALSE(weights.contains("extra"));
+  EXPECT_THAT(weights.report_unused(std::vector<std::string>{"a", "b"}),
+              ElementsAre("extra (in model-00002-of-00002.safetensors, not in the index)"));
+}
+
+TEST_F(DamagedHfDirectory, OneFileBesideAnIndexIsAmbiguous) {
+  refusal_of_map(R"({"a":"model-00001-of-00002.safetensors"})");
+  write_hf_shard(directory_.path(), 0, 1, std::vector<NamedTensor>{named("a", 1)});
+  EXPECT_THAT(refusal(directory_.path()), HasSubstr("remove the one that is out of date"));
+}
+
+TEST_F(DamagedHfDirectory, ACutShardIsNamed) {
+  refusal_of_map(R"({"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors"})");
+  std::filesystem::resize_file(directory_ / kSecond, 90);
+  EXPECT_THAT(refusal(directory_.path()), HasSubstr(kSecond));
+}
+
+TEST(HfDirectory, WhatIsNoModelDirectoryIsRefusedWithTheCure) {
+  const TemporaryDirectory directory;
+  EXPECT_THAT(refusal(directory / "absent"), HasSubstr("is no directory"));
+  EXPECT_THAT(refusal(directory.path()), HasSubstr("holds neither model.safetensors nor"));
+  write_bytes(directory / "pytorch_model.bin", "");
+  EXPECT_THAT(refusal(directory.path()), HasSubstr("save_pretrained"));
+}
+
+}  // namespace
+}  // namespace braid::checkpoint

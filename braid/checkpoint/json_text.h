@@ -1,0 +1,59 @@
+// JSON of files that may be hostile: read event by event, so that nothing is built of what will be refused.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "braid/base/error.h"
+
+namespace braid::checkpoint {
+
+/// `text` in quotes for an error message: at most 120 bytes of it, control characters as '?'.
+std::string printable(std::string_view text);
+
+/// `text` as a JSON string. Throws InternalError if it is not UTF-8.
+std::string json_string(std::string_view text);
+
+/// The parser's events, each a refusal unless a subclass overrides it: what is not expected is never
+/// accepted.
+class StrictEvents : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  /// `file` names the file in messages.
+  explicit StrictEvents(std::string file) : file_(std::move(file)) {}
+
+  bool null() override;
+  bool boolean(bool value) override;
+  bool number_integer(number_integer_t value) override;  // only what begins with a minus sign
+  bool number_unsigned(number_unsigned_t value) override;
+  bool number_float(number_float_t value, const string_t& text) override;  // also integers beyond 64 bits
+  bool string(string_t& value) override;
+  bool binary(binary_t& value) override;
+  bool start_object(size_t) override;
+  bool key(string_t& name) override;
+  bool end_object() override;
+  bool start_array(size_t) override;
+  bool end_array() override;
+  bool parse_error(size_t position, const std::string& token,
+                   const nlohmann::json::exception& error) override;
+
+ protected:
+  /// Throws DataError: file, then `parts`, then the cure.
+  template <typename... Parts>
+  [[noreturn]] void refuse(const Parts&... parts) const {
+    throw DataError(cat(file_, ": ", parts..., "; the file is damaged or of another kind: get it again"));
+  }
+  /// Where in the document the parser is, for messages; by default nothing.
+  virtual std::string place() const { return {}; }
+
+ private:
+  [[noreturn]] void unexpected(std::string_view what) const { refuse("unexpected ", what, place()); }
+
+  std::string file_;
+};
+
+/// Feeds `text`, one JSON object, to `events`. Throws DataError if it is not valid JSON or as `events` does.
+void parse_strictly(std::string_view text, const std::string& file, StrictEvents& events);
+
+}  // namespace braid::checkpoint

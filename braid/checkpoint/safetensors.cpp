@@ -1,0 +1,188 @@
+#include "braid/checkpoint/safetensors.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "braid/base/error.h"
+#include "braid/base/text.h"
+#include "braid/checkpoint/json_text.h"
+
+namespace braid::checkpoint {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "safetensors files hold little-endian numbers, read as they are");
+
+constexpr int64_t kLengthBytes = 8;
+constexpr int64_t kStagingBytes = 16 << 20;
+
+constexpr std::array<std::pair<std::string_view, at::ScalarType>, 10> kReadable = {{
+    {"F64", at::kDouble},
+    {"F32", at::kFloat},
+    {"F16", at::kHalf},
+    {"BF16", at::kBFloat16},
+    {"I64", at::kLong},
+    {"I32", at::kInt},
+    {"I16", at::kShort},
+    {"I8", at::kChar},
+    {"U8", at::kByte},
+    {"BOOL", at::kBool},
+}};
+
+std::optional<at::ScalarType> scalar_type(std::string_view dtype) {
+  for (const auto& [name, type] : kReadable) {
+    if (name == dtype) return type;
+  }
+  return std::nullopt;
+}
+
+std::string dtype_of(const NamedTensor& named) {
+  require<InternalError>(named.tensor.defined(), "tensor ", printable(named.name),
+                         " to be written is undefined");
+  for (const auto& [name, type] : kReadable) {
+    if (type == named.tensor.scalar_type()) return std::string(name);
+  }
+  throw ShapeError(cat("tensor ", printable(named.name), " of dtype ", named.tensor.scalar_type(),
+                       " cannot be written to a safetensors file; convert it to float32 or bfloat16 first"));
+}
+
+std::span<std::byte> writable_bytes(const at::Tensor& contiguous) {
+  return {static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()};
+}
+
+int64_t read_header_length(const ReadableFile& file) {
+  const std::string path = file.path().string();
+  require<DataError>(
+      file.size_bytes() >= kLengthBytes, path, ": holds ", file.size_bytes(),
+      " bytes, fewer than the 8 of a safetensors file's first field; copy or download it again");
+  uint64_t length = 0;
+  file.read(0, std::as_writable_bytes(std::span(&length, 1)));
+  require<DataError>(length <= static_cast<uint64_t>(kMaxHeaderBytes), path, ": announces a header of ",
+                     length, " bytes, more than ", kMaxHeaderBytes,
+                     "; this is no safetensors file, or it is damaged");
+  require<DataError>(length <= static_cast<uint64_t>(file.size_bytes() - kLengthBytes), path,
+                     ": announces a header of ", length, " bytes, but ends after ", file.size_bytes(),
+                     "; it was cut short: copy or download it again");
+  return static_cast<int64_t>(length);
+}
+
+}  // namespace
+
+SafetensorsReader::SafetensorsReader(const std::filesystem::path& path) : file_(path) {
+  const int64_t length = read_header_length(file_);
+  std::string json(static_cast<size_t>(length), '\0');
+  file_.read(kLengthBytes, std::as_writable_bytes(std::span(json)));
+  data_offset_bytes_ = kLengthBytes + length;
+  header_ = parse_safetensors_header(json, file_.size_bytes() - data_offset_bytes_, path.string());
+  for (size_t i = 0; i < header_.entries.size(); ++i) index_.emplace(header_.entries[i].name, i);
+}
+
+bool SafetensorsReader::contains(std::string_view name) const { return index_.contains(std::string(name)); }
+
+const TensorEntry& SafetensorsReader::entry(std::string_view name) const {
+  const auto found = index_.find(std::string(name));
+  if (found != index_.end()) return header_.entries[found->second];
+  std::vector<std::string> names;
+  for (const TensorEntry& other : header_.entries) names.push_back(other.name);
+  const auto near = nearest(name, names);
+  throw DataError(cat(path().string(), ": holds no tensor ", printable(name),
+                      near ? cat(" (but ", printable(*near), ")") : "",
+                      "; check that it belongs to this model"));
+}
+
+at::Tensor SafetensorsReader::tensor(std::string_view name) const {
+  const TensorEntry& found = entry(name);
+  const auto type = scalar_type(found.dtype);
+  require<DataError>(type.has_value(), path().string(), ": tensor ", printable(name), " has dtype ",
+                     found.dtype, ", which braid does not compute with; convert it to F32 or BF16");
+  at::Tensor result = at::empty(found.shape, at::TensorOptions().dtype(*type).device(at::kCPU));
+  read_into(name, result);
+  return result;
+}
+
+void SafetensorsReader::read_into(std::string_view name, const at::Tensor& destination,
+                                  std::optional<RowRange> rows) const {
+  const TensorEntry& found = entry(name);
+  const std::string what = cat(path().string(), ": tensor ", printable(name));
+  const auto type = scalar_type(found.dtype);
+  require<DataError>(type.has_value(), what, " has dtype ", found.dtype,
+                     ", which braid does not compute with; convert it to F32 or BF16");
+  const at::ScalarType wanted = destination.scalar_type();
+  require<ShapeError>(*type == wanted || (at::isFloatingType(*type) && at::isFloatingType(wanted)), what,
+                      " of dtype ", found.dtype, " cannot be read into a tensor of dtype ", wanted,
+                      "; give one of the same dtype");
+
+  std::vector<int64_t> shape = found.shape;
+  const int64_t row_count = shape.empty() ? 1 : shape[0];
+  const RowRange range = rows.value_or(RowRange{.begin = 0, .end = row_count});
+  if (rows) {
+    require<ShapeError>(
+        !shape.empty() && 0 <= range.begin && range.begin <= range.end && range.end <= row_count, what,
+        " has shape ", at::IntArrayRef(found.shape), ", rows [", range.begin, ", ", range.end,
+        ") are not in it");
+    shape[0] = range.end - range.begin;
+  }
+  require<ShapeError>(destination.sizes() == at::IntArrayRef(shape), what, " has shape ",
+                      at::IntArrayRef(shape), rows ? " in the rows to read" : "",
+                      ", but the tensor to fill has ", destination.sizes(),
+                      "; check that the file and the model's configuration belong together");
+  if (destination.numel() == 0) return;
+
+  const at::NoGradGuard no_grad;
+  const int64_t row_bytes = (found.end_bytes - found.begin_bytes) / row_count;
+  const int64_t start_bytes = data_offset_bytes_ + found.begin_bytes + range.begin * row_bytes;
+  const bool same = destination.is_cpu() && *type == wanted && destination.is_contiguous();
+  // A byte other than 0 and 1 is no bool; bools are read as bytes and compared, so that damage stays
+  // harmless.
+  const bool boolean = *type == at::kBool;
+  if (same && !boolean) {
+    file_.read(start_bytes, writable_bytes(destination));
+    return;
+  }
+  const at::Tensor target = shape.empty() ? destination.unsqueeze(0) : destination;
+  const int64_t target_rows = target.size(0);
+  const int64_t block_rows = std::clamp<int64_t>(kStagingBytes / row_bytes, 1, target_rows);
+  std::vector<int64_t> block_shape(target.sizes().begin(), target.sizes().end());
+  block_shape[0] = block_rows;
+  const at::Tensor staging =
+      at::empty(block_shape, at::TensorOptions().dtype(boolean ? at::kByte : *type).device(at::kCPU));
+  for (int64_t row = 0; row < target_rows; row += block_rows) {
+    const int64_t count = std::min(block_rows, target_rows - row);
+    const at::Tensor block = staging.narrow(0, 0, count);
+    file_.read(start_bytes + row * row_bytes, writable_bytes(block));
+    target.narrow(0, row, count).copy_(boolean ? block.ne(0) : block);
+  }
+}
+
+void write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  SafetensorsHeader header{.entries = {}, .metadata = metadata};
+  int64_t offset_bytes = 0;
+  for (const NamedTensor& named : tensors) {
+    const std::string dtype = dtype_of(named);
+    const int64_t end_bytes = offset_bytes + static_cast<int64_t>(named.tensor.nbytes());
+    header.entries.push_back({.name = named.name,
+                              .dtype = dtype,
+                              .shape = named.tensor.sizes().vec(),
+                              .begin_bytes = offset_bytes,
+                              .end_bytes = end_bytes});
+    offset_bytes = end_bytes;
+  }
+  const std::string head = format_safetensors_header(header);
+
+  ReplacingFile file(path);
+  file.write(head);
+  for (const NamedTensor& named : tensors) {
+    const at::Tensor host = named.tensor.detach().to(at::kCPU).contiguous();
+    file.write(std::span(static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()));
+  }
+  file.commit();
+}
+
+}  // namespace braid::checkpoint

@@ -1,0 +1,79 @@
+#include "braid/comm/backend.h"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include "braid/base/error.h"
+#include "braid/comm/address.h"
+#include "braid/comm/broken_pipe.h"
+#include "braid/comm/error_text.h"
+
+namespace braid::comm {
+namespace {
+
+// Naming who is missing is worth one small key a member: the backends' own rendezvous only says that somebody
+// is.
+void await_members(c10d::Store& store, const Group& group, std::chrono::milliseconds timeout) {
+  const auto key = [](int index) { return cat("member/", index); };
+  store.set(key(group.index), "here");
+  std::vector<std::string> all;
+  for (int index = 0; index < group.size(); ++index) all.push_back(key(index));
+  std::string reason;
+  try {
+    store.wait(all, timeout);
+    return;
+  } catch (const std::exception& error) {
+    reason = short_reason(error);
+  }
+  std::string missing;
+  for (int index = 0; index < group.size(); ++index) {
+    bool here = false;
+    try {
+      here = store.check({key(index)});
+    } catch (const std::exception& error) {
+      throw CommError(cat(member_name(group, group.index), " lost the store: ", short_reason(error),
+                          "; see rank 0's log"));
+    }
+    if (!here) missing += cat(missing.empty() ? "" : ", ", member_name(group, index));
+  }
+  throw CommError(cat(member_name(group, group.index), " waited ",
+                      static_cast<double>(timeout.count()) / 1000.0, " s to be connected with ",
+                      missing.empty() ? reason : missing, ": see the logs there"));
+}
+
+}  // namespace
+
+std::string member_name(const Group& group, int index) {
+  return cat("rank ", group.ranks[static_cast<size_t>(index)], " (", group.axis, " ", index, ")");
+}
+
+BackendOptions backend_options(const World& world, c10::Device device, std::chrono::milliseconds timeout,
+                               std::string gloo_socket_ifname) {
+  BackendOptions options = {
+      .device = device, .timeout = timeout, .interfaces = std::move(gloo_socket_ifname)};
+  if (device.is_cpu() && world.world_size > 1)
+    options.local_address = local_address_towards(world.master_addr);
+  return options;
+}
+
+c10::intrusive_ptr<c10d::Backend> connect_backend(const c10::intrusive_ptr<c10d::Store>& store,
+                                                  const std::string& key, const Group& group,
+                                                  const BackendOptions& options) {
+  require<ConfigError>(options.timeout >= std::chrono::milliseconds(1),
+                       "the communication timeout must be at least 1 ms");
+  require<InternalError>(0 <= group.index && group.index < group.size(), "member ", group.index,
+                         " of a group of ", group.size());
+  const auto own_keys = c10::make_intrusive<c10d::PrefixStore>(key, store);
+  await_members(*own_keys, group, options.timeout);
+  const BrokenPipeGuard guard;  // inherited by the backend's threads
+  try {
+    return options.device.is_cuda() ? make_nccl_backend(own_keys, group.index, group.size(), options)
+                                    : make_gloo_backend(own_keys, group.index, group.size(), options);
+  } catch (const ConfigError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw CommError(cat(member_name(group, group.index), " could not be connected with the other ",
+                        group.size() - 1, " ranks of its ", group.axis, " group: ", short_reason(error)));
+  }
+}
+
+}  // namespace braid::comm

@@ -1,0 +1,194 @@
+// Two ranks as two processes, one of which is stopped or killed: what the other says, and how soon.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "braid/base/error.h"
+#include "braid/comm/address.h"
+#include "braid/comm/communicator.h"
+#include "braid/comm/pipeline_link.h"
+#include "braid/comm/store.h"
+
+namespace braid::comm {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kModeVariable = "BRAID_TEST_PEER_MODE";
+constexpr const char* kPortVariable = "BRAID_TEST_PEER_PORT";
+constexpr MessageFormat kSmall = {at::kFloat, 16};
+constexpr MessageFormat kHuge = {at::kFloat, 16 << 20};  // far more than the sockets' buffers hold
+constexpr milliseconds kLong = milliseconds(60'000);
+const Group kBoth = {.axis = "pp", .ranks = {0, 1}, .index = 0};
+
+World world_of(int rank, int port) {
+  return {.rank = rank,
+          .world_size = 2,
+          .local_rank = rank,
+          .local_world_size = 2,
+          .master_port = port,
+          .source = "a test"};
+}
+
+struct Ends {
+  c10::intrusive_ptr<c10d::Store> store;
+  std::unique_ptr<Communicator> all;
+  std::unique_ptr<PipelineLink> link;
+};
+
+Ends connect(const World& world, milliseconds timeout) {
+  Ends ends;
+  ends.store = connect_store(world, kLong);
+  handshake(*ends.store, world, {}, kLong);
+  Group group = kBoth;
+  group.index = world.rank;
+  const BackendOptions backend = backend_options(world, c10::Device(c10::kCPU), timeout, "");
+  ends.all = std::make_unique<Communicator>(ends.store, group, backend);
+  ends.link = std::make_unique<PipelineLink>(
+      ends.store, group, PipelineLinkOptions{.backend = backend, .formats = {kSmall, kHuge}, .edges = {}});
+  return ends;
+}
+
+// Rank 1: this program once more, running only the test below.
+class Peer {
+ public:
+  Peer(const char* mode, int port) {
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::setenv(kModeVariable, mode, 1);
+      ::setenv(kPortVariable, std::to_string(port).c_str(), 1);
+      ::execl("/proc/self/exe", "peer", "--gtest_filter=Processes.DISABLED_Peer",
+              "--gtest_also_run_disabled_tests", "--gtest_brief=1", nullptr);
+      ::_exit(127);
+    }
+  }
+  ~Peer() {
+    kill();
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  void kill() const { ::kill(pid_, SIGKILL); }
+
+  void await_stop() const {
+    int status = 0;
+    ASSERT_EQ(::waitpid(pid_, &status, WUNTRACED), pid_);
+    ASSERT_TRUE(WIFSTOPPED(status)) << "the peer ended instead of stopping";
+  }
+
+ private:
+  pid_t pid_;
+};
+
+// The peer's part, by mode. Not a test of its own: it runs in the process that Peer starts.
+TEST(Processes, DISABLED_Peer) {
+  const std::string mode = std::getenv(kModeVariable);
+  const Ends ends = connect(world_of(1, std::atoi(std::getenv(kPortVariable))), kLong);
+  at::Tensor huge = at::zeros({kHuge.numel});
+  Pending pending;
+  if (mode == "receive") pending = ends.link->receive(huge, 0, MessageKind::kActivation, 0);
+  if (mode == "send") pending = ends.link->send(huge, 0, MessageKind::kActivation, 0);
+  if (mode == "idle") {
+    std::this_thread::sleep_for(milliseconds(200));
+    ::raise(SIGKILL);
+  }
+  ::raise(SIGSTOP);
+}
+
+struct Told {
+  std::string error;
+  milliseconds after;
+};
+
+template <typename Action>
+Told time_of_error(Action action) {
+  const auto begin = Clock::now();
+  std::string error = "no CommError";
+  try {
+    action();
+  } catch (const CommError& thrown) {
+    error = thrown.what();
+  }
+  return {error, std::chrono::duration_cast<milliseconds>(Clock::now() - begin)};
+}
+
+World listening_world() {
+  FileDescriptor listener = listen_on("127.0.0.1", 0);
+  World world = world_of(0, bound_port(listener.get()));
+  world.master_listen_fd = listener.release();
+  return world;
+}
+
+TEST(Processes, AKilledPeerEndsAReceiveAtOnce) {
+  const World world = listening_world();
+  const Peer peer("idle", world.master_port);
+  const Ends ends = connect(world, kLong);
+  at::Tensor small = at::zeros({kSmall.numel});
+  Pending pending = ends.link->receive(small, 1, MessageKind::kGradient, 0);
+  const Told told = time_of_error([&] { pending.wait([] { return "RECV_B of microbatch 0"; }); });
+  EXPECT_THAT(told.error,
+              HasSubstr("for RECV_B of microbatch 0 from rank 1 (pp 1): rank 1 ended or gave up"));
+  EXPECT_LT(told.after, milliseconds(5000));
+  const Told later = time_of_error([&] { ends.all->barrier(); });
+  EXPECT_THAT(later.error, HasSubstr("rank 0 (pp 0): barrier over ranks 0, 1 failed"));
+  EXPECT_LT(later.after, milliseconds(5000));
+}
+
+TEST(Processes, APeerKilledInTheMiddleOfASendEndsItAtOnce) {
+  const World world = listening_world();
+  const Peer peer("receive", world.master_port);
+  const Ends ends = connect(world, kLong);
+  peer.await_stop();  // its receive is posted, and nobody reads
+  std::this_thread::sleep_for(milliseconds(100));
+  Pending pending = ends.link->send(at::zeros({kHuge.numel}), 1, MessageKind::kActivation, 0);
+  std::this_thread::sleep_for(milliseconds(200));
+  peer.kill();
+  const Told told = time_of_error([&] { pending.wait([] { return "SEND_F of microbatch 0"; }); });
+  EXPECT_THAT(told.error, HasSubstr("for SEND_F of microbatch 0 to rank 1 (pp 1): rank 1 ended or gave up"));
+  EXPECT_LT(told.after, milliseconds(5000));
+}
+
+TEST(Processes, APeerKilledInTheMiddleOfAReceiveEndsItAtOnce) {
+  const World world = listening_world();
+  const Peer peer("send", world.master_port);
+  const Ends ends = connect(world, kLong);
+  at::Tensor huge = at::zeros({kHuge.numel});
+  Pending pending = ends.link->receive(huge, 1, MessageKind::kActivation, 0);
+  peer.await_stop();
+  std::this_thread::sleep_for(milliseconds(200));
+  peer.kill();
+  const Told told = time_of_error([&] { pending.wait([] { return "RECV_F of microbatch 0"; }); });
+  EXPECT_THAT(told.error,
+              HasSubstr("for RECV_F of microbatch 0 from rank 1 (pp 1): rank 1 ended or gave up"));
+  EXPECT_LT(told.after, milliseconds(5000));
+}
+
+TEST(Processes, AStoppedPeerRunsIntoTheTimeout) {
+  const World world = listening_world();
+  const Peer peer("stop", world.master_port);
+  const Ends ends = connect(world, milliseconds(1000));
+  peer.await_stop();
+  Pending pending = ends.link->send(at::zeros({kHuge.numel}), 1, MessageKind::kActivation, 0);
+  const Told told = time_of_error([&] { pending.wait([] { return "SEND_F of microbatch 0"; }); });
+  EXPECT_THAT(
+      told.error,
+      HasSubstr("waited 1.0 s for SEND_F of microbatch 0 to rank 1 (pp 1): no answer within the timeout"));
+  EXPECT_GE(told.after, milliseconds(1000));
+  EXPECT_LT(told.after, milliseconds(3000));
+  const Told barrier = time_of_error([&] { ends.all->barrier(); });
+  EXPECT_THAT(barrier.error, HasSubstr("timeout 1 s"));
+  EXPECT_LT(barrier.after, milliseconds(4000));
+}
+
+}  // namespace
+}  // namespace braid::comm

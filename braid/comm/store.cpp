@@ -1,0 +1,249 @@
+#include "braid/comm/store.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <random>
+#include <thread>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <vector>
+
+#include "braid/base/error.h"
+#include "braid/base/text.h"
+#include "braid/comm/address.h"
+#include "braid/comm/broken_pipe.h"
+#include "braid/comm/error_text.h"
+
+namespace braid::comm {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+std::string seconds_text(milliseconds time) {
+  return cat(to_text(static_cast<double>(time.count()) / 1000.0), " s");
+}
+
+milliseconds left_until(Clock::time_point deadline) {
+  return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(deadline - Clock::now()));
+}
+
+c10::intrusive_ptr<c10d::Store> host_store(const World& world, milliseconds timeout) {
+  FileDescriptor listener = world.master_listen_fd ? FileDescriptor(*world.master_listen_fd)
+                                                   : listen_on(world.master_addr, world.master_port);
+  require<CommError>(bound_port(listener.get()) == world.master_port,
+                     "BRAID_MASTER_LISTEN_FD is a socket on port ", bound_port(listener.get()),
+                     ", but MASTER_PORT is ", world.master_port);
+  std::string address = bound_address(listener.get());
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(world.master_port);
+  options.isServer = true;
+  options.waitWorkers = false;  // the handshake waits, and says for whom
+  options.timeout = timeout;
+  options.masterListenFd = listener.release();
+  return c10::make_intrusive<c10d::TCPStore>(std::move(address), options);
+}
+
+// The address at which rank 0 answers. Asking first, with a socket of our own, keeps the time limit exact and
+// the reason plain.
+std::string find_host(const World& world, Clock::time_point deadline, milliseconds timeout) {
+  milliseconds pause(20);
+  std::string reason;
+  do {
+    try {
+      for (const std::string& address : resolve_host(world.master_addr)) {
+        const std::optional<std::string> refusal =
+            try_connect(address, world.master_port, std::min(left_until(deadline), milliseconds(5000)));
+        if (!refusal) return address;
+        reason = *refusal;
+      }
+    } catch (const CommError& error) {
+      reason = error.what();  // a name service may come up later than the ranks do
+    }
+    std::this_thread::sleep_for(std::min(pause, left_until(deadline)));
+    pause = std::min(pause * 2, milliseconds(500));
+  } while (Clock::now() < deadline);
+  throw CommError(cat("rank ", world.rank, " found no rank 0 at ", world.master_addr, " port ",
+                      world.master_port, " within ", seconds_text(timeout), " (", reason,
+                      "): is rank 0 running, and are MASTER_ADDR and MASTER_PORT its own?"));
+}
+
+c10::intrusive_ptr<c10d::Store> join_store(const World& world, milliseconds timeout) {
+  const Clock::time_point deadline = Clock::now() + timeout;
+  std::string address = find_host(world, deadline, timeout);
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(world.master_port);
+  options.waitWorkers = false;
+  options.timeout = timeout;
+  return c10::make_intrusive<c10d::TCPStore>(std::move(address), options);
+}
+
+// What one rank says of itself. Compared field by field, so each has a name for messages.
+struct Record {
+  std::string host, pid, world_size, run_id, version, fingerprint, nonce;
+};
+
+constexpr std::array kFields = {&Record::host,    &Record::pid,         &Record::world_size, &Record::run_id,
+                                &Record::version, &Record::fingerprint, &Record::nonce};
+constexpr char kSeparator = '\x1f';
+
+std::string encode(const Record& record) {
+  std::string text;
+  for (const auto field : kFields) {
+    require<InternalError>((record.*field).find(kSeparator) == std::string::npos,
+                           "a rank's record holds a separator");
+    text += record.*field + kSeparator;
+  }
+  return text;
+}
+
+Record decode(const std::string& text, int rank) {
+  const std::vector<std::string> pieces = split(text, kSeparator);
+  // Another braid version may write other fields: that alone is the news.
+  require<CommError>(pieces.size() == kFields.size() + 1, "rank ", rank,
+                     " runs a braid that starts up differently: use one version");
+  Record record;
+  for (size_t i = 0; i < kFields.size(); ++i) record.*kFields[i] = pieces[i];
+  return record;
+}
+
+Record own_record(const World& world, const Introduction& mine) {
+  std::array<char, 256> host = {};
+  ::gethostname(host.data(), host.size() - 1);
+  std::random_device random;
+  return {.host = host.data(),
+          .pid = std::to_string(::getpid()),
+          .world_size = std::to_string(world.world_size),
+          .run_id = world.run_id,
+          .version = mine.braid_version,
+          .fingerprint = mine.config_fingerprint,
+          .nonce = cat(random(), random())};
+}
+
+std::string record_key(int rank) { return cat("braid/rank/", rank); }
+constexpr const char* kVerdictKey = "braid/verdict";
+constexpr const char* kReadKey = "braid/verdict_read";
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  constexpr size_t kMostNamed = 16;
+  for (size_t i = 0; i < std::min(ranks.size(), kMostNamed); ++i) text += cat(i == 0 ? "" : ", ", ranks[i]);
+  if (ranks.size() > kMostNamed) text += cat(" and ", ranks.size() - kMostNamed, " more");
+  return text;
+}
+
+// "braid version: rank 0 has 1, rank 2 has 2" or nothing where all agree.
+std::string difference(const std::vector<Record>& records, const char* what, std::string Record::*field) {
+  std::map<std::string, std::vector<int>> holders;
+  for (size_t rank = 0; rank < records.size(); ++rank)
+    holders[records[rank].*field].push_back(static_cast<int>(rank));
+  if (holders.size() == 1) return "";
+  std::string text = cat(what, ": ");
+  bool first = true;
+  for (const auto& [value, ranks] : holders) {
+    text += cat(first ? "" : ", ", ranks_text(ranks), ranks.size() == 1 ? " has '" : " have '", value, "'");
+    first = false;
+  }
+  return text;
+}
+
+// Empty if all is well, else what all ranks are to be told.
+std::string judge(c10d::Store& store, const World& world, milliseconds timeout) {
+  const Clock::time_point deadline = Clock::now() + timeout;
+  std::vector<int> missing;
+  for (int rank = 0; rank < world.world_size; ++rank) {
+    try {
+      store.wait({record_key(rank)}, left_until(deadline));
+    } catch (const std::exception&) {
+      missing.push_back(rank);
+    }
+  }
+  if (!missing.empty()) {
+    return cat(
+        ranks_text(missing), " of ", world.world_size, " did not arrive within ", seconds_text(timeout),
+        ": look for an error in their logs, and check how many ranks were started (", world.source, ")");
+  }
+  std::vector<Record> records;
+  for (int rank = 0; rank < world.world_size; ++rank)
+    records.push_back(decode(store.get_to_str(record_key(rank)), rank));
+  std::string text;
+  for (const auto& [what, field] :
+       {std::pair{"world size", &Record::world_size}, std::pair{"run id", &Record::run_id},
+        std::pair{"braid version", &Record::version}, std::pair{"configuration", &Record::fingerprint}}) {
+    const std::string found = difference(records, what, field);
+    if (!found.empty()) text += cat(text.empty() ? "the ranks do not agree: " : "; ", found);
+  }
+  return text;
+}
+
+// Rank 0's store must outlive the others' reading, or they would see a lost connection in place of the
+// verdict.
+void await_readers(c10d::Store& store, int world_size) {
+  const Clock::time_point deadline = Clock::now() + milliseconds(5000);
+  while (store.add(kReadKey, 0) < world_size - 1 && Clock::now() < deadline) {
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+}
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Store> connect_store(const World& world, milliseconds timeout) {
+  require<ConfigError>(timeout >= milliseconds(1), "the time limit for connecting must be at least 1 ms");
+  if (world.world_size == 1) {
+    if (world.master_listen_fd) const FileDescriptor unused(*world.master_listen_fd);
+    return c10::make_intrusive<c10d::HashStore>();
+  }
+  if (world.rank == 0 && world.local_world_size < world.world_size) {
+    const std::string address = resolve_host(world.master_addr).front();
+    require<ConfigError>(
+        !is_loopback(address), "MASTER_ADDR=", world.master_addr, " is ", address,
+        " here, which other nodes cannot reach: give an address of this machine in the common network");
+  }
+  const BrokenPipeGuard guard;  // inherited by the store's threads
+  try {
+    return world.rank == 0 ? host_store(world, timeout) : join_store(world, timeout);
+  } catch (const c10::Error& error) {
+    throw CommError(cat("rank ", world.rank, " could not open the store at ", world.master_addr, " port ",
+                        world.master_port, ": ", short_reason(error)));
+  }
+}
+
+void handshake(c10d::Store& store, const World& world, const Introduction& mine, milliseconds timeout) {
+  const std::string own = encode(own_record(world, mine));
+  try {
+    const std::string taken = store.compareSet(record_key(world.rank), "", own);
+    if (taken != own) {
+      const Record other = decode(taken, world.rank);
+      throw CommError(
+          cat("rank ", world.rank, " is taken by process ", other.pid, " on ", other.host,
+              ": two processes were started with the same rank, or an earlier run still lives on port ",
+              world.master_port));
+    }
+    std::string verdict;
+    if (world.rank == 0) {
+      try {
+        verdict = judge(store, world, timeout);
+      } catch (const CommError& error) {
+        verdict = error.what();
+      }
+      store.set(kVerdictKey, verdict.empty() ? "ok" : verdict);
+      if (!verdict.empty()) await_readers(store, world.world_size);
+    } else {
+      // Rank 0 may have begun later than this rank, and then takes its whole time limit.
+      store.wait({kVerdictKey}, timeout + milliseconds(10'000));
+      verdict = store.get_to_str(kVerdictKey);
+      if (verdict == "ok") verdict.clear();
+      store.add(kReadKey, 1);
+    }
+    require<CommError>(verdict.empty(), "rank ", world.rank, ": ", verdict);
+  } catch (const c10::Error& error) {
+    throw CommError(cat("rank ", world.rank, " lost rank 0 at ", world.master_addr, " port ",
+                        world.master_port, " while the ranks were gathering: ", short_reason(error),
+                        "; see rank 0's log"));
+  }
+}
+
+}  // namespace braid::comm

@@ -1,0 +1,220 @@
+#include "braid/comm/store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "braid/base/error.h"
+#include "braid/comm/address.h"
+#include "braid/comm/testing.h"
+
+namespace braid::comm {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr milliseconds kPlenty = milliseconds(20'000);
+
+int free_port() { return bound_port(listen_on("127.0.0.1", 0).get()); }
+
+World world_of(int rank, int size, int port) {
+  return {.rank = rank,
+          .world_size = size,
+          .local_rank = rank,
+          .local_world_size = size,
+          .master_port = port,
+          .source = "a test"};
+}
+
+std::string connect_error(const World& world, milliseconds timeout) {
+  try {
+    connect_store(world, timeout);
+  } catch (const CommError& error) {
+    return error.what();
+  }
+  return "no CommError";
+}
+
+// The addresses on which this machine listens on `port`, as /proc writes them.
+std::vector<std::string> listening_addresses(int port) {
+  std::vector<std::string> addresses;
+  std::ostringstream hex;
+  hex << std::uppercase << std::hex << port;
+  for (const char* file : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream in(file);
+    std::string line;
+    while (std::getline(in, line)) {
+      std::istringstream fields(line);
+      std::string number, local, remote, state;
+      fields >> number >> local >> remote >> state;
+      const size_t colon = local.find(':');
+      if (state == "0A" && colon != local.npos && local.substr(colon + 1) == hex.str())
+        addresses.push_back(local.substr(0, colon));
+    }
+  }
+  return addresses;
+}
+
+TEST(Address, LoopbackAndLocalAddresses) {
+  EXPECT_TRUE(is_loopback("127.0.0.1"));
+  EXPECT_TRUE(is_loopback("127.1.2.3"));
+  EXPECT_TRUE(is_loopback("::1"));
+  EXPECT_FALSE(is_loopback("10.0.0.1"));
+  EXPECT_FALSE(is_loopback("fe80::1"));
+  EXPECT_FALSE(is_loopback("localhost"));
+  EXPECT_EQ(local_address_towards("127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(resolve_host("127.0.0.1"), std::vector<std::string>{"127.0.0.1"});
+  EXPECT_THROW(resolve_host("no-such-host.invalid"), CommError);
+}
+
+TEST(Store, OneRankNeedsNoNetwork) {
+  const auto store = connect_store({}, kPlenty);
+  handshake(*store, {}, {.braid_version = "1", .config_fingerprint = "a"}, kPlenty);
+}
+
+TEST(Store, RanksShareWhatIsSetAndOnlyTheMasterAddressListens) {
+  const int port = free_port();
+  run_ranks(3, [port](const World& threads, const c10::intrusive_ptr<c10d::Store>&) {
+    const World world = world_of(threads.rank, 3, port);
+    const auto store = connect_store(world, kPlenty);
+    handshake(*store, world, {.braid_version = "1", .config_fingerprint = "a"}, kPlenty);
+    store->set(cat("from", world.rank), cat("value", world.rank));
+    for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(store->get_to_str(cat("from", rank)), cat("value", rank));
+    EXPECT_EQ(listening_addresses(port), std::vector<std::string>{"0100007F"});
+    store->add("ended", 1);
+    while (store->add("ended", 0) < 3) std::this_thread::sleep_for(milliseconds(2));
+    // Rank 0 leaves last, as the others still ask.
+    if (world.rank == 0) std::this_thread::sleep_for(milliseconds(100));
+  });
+}
+
+TEST(Store, TakesOverAnInheritedSocket) {
+  FileDescriptor listener = listen_on("127.0.0.1", 0);
+  const int port = bound_port(listener.get());
+  const int fd = listener.release();
+  run_ranks(2, [port, fd](const World& threads, const c10::intrusive_ptr<c10d::Store>&) {
+    World world = world_of(threads.rank, 2, port);
+    if (world.rank == 0) world.master_listen_fd = fd;
+    const auto store = connect_store(world, kPlenty);
+    handshake(*store, world, {}, kPlenty);
+    if (world.rank == 0) std::this_thread::sleep_for(milliseconds(50));
+  });
+  EXPECT_TRUE(listening_addresses(port).empty()) << "the store's end closes it";
+}
+
+TEST(Store, AnInheritedSocketMustBeOne) {
+  World world = world_of(0, 2, free_port());
+  world.master_listen_fd = ::dup(STDERR_FILENO);
+  EXPECT_THAT(connect_error(world, kPlenty), HasSubstr("not a"));
+  world.master_listen_fd = listen_on("127.0.0.1", 0).release();
+  EXPECT_THAT(connect_error(world, kPlenty), HasSubstr(cat("MASTER_PORT is ", world.master_port)));
+}
+
+TEST(Store, PortInUseAndForeignAddressAreSaidSo) {
+  const FileDescriptor other = listen_on("127.0.0.1", 0);
+  const int port = bound_port(other.get());
+  EXPECT_THAT(connect_error(world_of(0, 2, port), kPlenty),
+              testing::AllOf(HasSubstr("127.0.0.1"), HasSubstr(std::to_string(port)),
+                             HasSubstr("choose another MASTER_PORT")));
+  World world = world_of(0, 2, port);
+  world.master_addr = "192.0.2.1";  // set aside for documentation: no machine has it
+  EXPECT_THAT(connect_error(world, kPlenty),
+              testing::AllOf(HasSubstr("192.0.2.1"), HasSubstr("machine of rank 0")));
+  world.local_world_size = 1;
+  world.master_addr = "127.0.0.1";
+  EXPECT_THROW(connect_store(world, kPlenty), ConfigError)
+      << "ranks on two nodes cannot meet on a loopback address";
+}
+
+TEST(Store, AnAbsentRankZeroIsSaidSoInTime) {
+  const int port = free_port();
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string error = connect_error(world_of(1, 2, port), milliseconds(400));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(2000));
+  EXPECT_THAT(error, HasSubstr(cat("rank 1 found no rank 0 at 127.0.0.1 port ", port,
+                                   " within 0.4 s (Connection refused)")));
+}
+
+TEST(Store, SomethingElseOnThePortIsSaidSoInTime) {
+  const FileDescriptor silent = listen_on("127.0.0.1", 0);  // takes connections and never answers
+  const int port = bound_port(silent.get());
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string error = connect_error(world_of(1, 2, port), milliseconds(1000));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(5000));
+  EXPECT_THAT(error, testing::AllOf(HasSubstr("127.0.0.1"), HasSubstr(std::to_string(port))));
+}
+
+// Every rank of three shakes hands, in its own version of the world.
+std::vector<std::optional<std::string>> shake(const std::function<void(World&, Introduction&)>& change,
+                                              milliseconds timeout = kPlenty) {
+  return run_failing_ranks(3, [&](const World& threads, const c10::intrusive_ptr<c10d::Store>& store) {
+    World world = threads;
+    Introduction mine = {.braid_version = "1.0", .config_fingerprint = "abc"};
+    change(world, mine);
+    if (world.rank >= 0) handshake(*store, world, mine, timeout);
+  });
+}
+
+TEST(Handshake, EqualRanksPass) {
+  for (const auto& message : shake([](World&, Introduction&) {}))
+    EXPECT_FALSE(message.has_value()) << *message;
+}
+
+TEST(Handshake, WhoDiffersIsToldToAll) {
+  const auto versions = shake([](World& world, Introduction& mine) {
+    if (world.rank == 1) mine.braid_version = "2.0";
+  });
+  const auto settings = shake([](World& world, Introduction& mine) {
+    if (world.rank == 0) mine.config_fingerprint = "xyz";
+  });
+  const auto sizes = shake([](World& world, Introduction&) {
+    if (world.rank == 2) world.world_size = 4;
+  });
+  const auto runs =
+      shake([](World& world, Introduction&) { world.run_id = world.rank == 2 ? "new" : "old"; });
+  for (size_t rank = 0; rank < 3; ++rank) {
+    ASSERT_TRUE(versions[rank] && settings[rank] && sizes[rank] && runs[rank]);
+    EXPECT_THAT(*versions[rank], HasSubstr("braid version: ranks 0, 2 have '1.0', rank 1 has '2.0'"));
+    EXPECT_THAT(*settings[rank], HasSubstr("configuration: ranks 1, 2 have 'abc', rank 0 has 'xyz'"));
+    EXPECT_THAT(*sizes[rank], HasSubstr("world size: ranks 0, 1 have '3', rank 2 has '4'"));
+    EXPECT_THAT(*runs[rank], HasSubstr("run id: rank 2 has 'new', ranks 0, 1 have 'old'"));
+    EXPECT_THAT(*runs[rank], Not(HasSubstr("configuration")));
+  }
+}
+
+TEST(Handshake, MissingRanksAreNamedOnAllThatAreThere) {
+  const auto messages = shake(
+      [](World& world, Introduction&) {
+        if (world.rank == 1) world.rank = -1;
+      },
+      milliseconds(300));
+  EXPECT_FALSE(messages[1].has_value());
+  for (const size_t rank : {0u, 2u}) {
+    ASSERT_TRUE(messages[rank].has_value());
+    EXPECT_THAT(*messages[rank], HasSubstr("rank 1 of 3 did not arrive within 0.3 s"));
+  }
+}
+
+TEST(Handshake, ASecondProcessOfARankIsTurnedAway) {
+  const auto messages = shake(
+      [](World& world, Introduction&) {
+        if (world.rank == 2) {
+          std::this_thread::sleep_for(milliseconds(50));
+          world.rank = 1;
+        }
+      },
+      milliseconds(500));
+  ASSERT_TRUE(messages[2].has_value());
+  EXPECT_THAT(*messages[2], HasSubstr(cat("rank 1 is taken by process ", ::getpid())));
+}
+
+}  // namespace
+}  // namespace braid::comm

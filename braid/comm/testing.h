@@ -1,0 +1,41 @@
+// For tests: the ranks of a world as threads of one process.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
+
+#include "braid/comm/backend.h"
+#include "braid/comm/world.h"
+
+namespace braid::comm {
+
+/// What one rank does in a test.
+using RankBody = std::function<void(const World& world, const c10::intrusive_ptr<c10d::Store>& store)>;
+
+/// A rank of run_ranks that threw: "rank 2: <its message>", and its exception.
+struct RankFailure : std::runtime_error {
+  RankFailure(int failed_rank, const std::string& message, std::exception_ptr thrown)
+      : std::runtime_error(message), rank(failed_rank), cause(std::move(thrown)) {}
+  int rank;
+  std::exception_ptr cause;
+};
+
+/// Runs `body` for ranks 0 .. n - 1, each in a thread of its own, with one store in memory, and returns when
+/// all have ended. When one throws, every wait on the store ends with an error, and its links' and
+/// communicators' peers see its connections close as its stack unwinds, so that the others end too. Throws
+/// RankFailure with the first failure in time.
+void run_ranks(int n, const RankBody& body);
+
+/// As run_ranks, but returns the message of each rank's exception, or nothing for a rank that ended well.
+std::vector<std::optional<std::string>> run_failing_ranks(int n, const RankBody& body);
+
+/// The group of all ranks of `world`.
+Group group_of_all(const World& world, std::string axis);
+
+}  // namespace braid::comm

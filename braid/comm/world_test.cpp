@@ -1,0 +1,182 @@
+#include "braid/comm/world.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "braid/base/error.h"
+
+namespace braid::comm {
+namespace {
+
+using testing::HasSubstr;
+using Variables = std::map<std::string, std::string, std::less<>>;
+
+World world_of(const Variables& variables) {
+  return world_from_environment([&](std::string_view name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    if (found == variables.end()) return std::nullopt;
+    return found->second;
+  });
+}
+
+Variables with(Variables base, const Variables& more) {
+  for (const auto& [name, value] : more) base[name] = value;
+  return base;
+}
+
+Variables without(Variables base, const std::string& name) {
+  base.erase(name);
+  return base;
+}
+
+void expect_refused(const Variables& variables, std::initializer_list<const char*> words) {
+  try {
+    world_of(variables);
+    ADD_FAILURE() << "accepted";
+  } catch (const ConfigError& error) {
+    for (const char* word : words) EXPECT_THAT(error.what(), HasSubstr(word));
+  }
+}
+
+const Variables kTorchrun = {{"RANK", "5"},
+                             {"WORLD_SIZE", "8"},
+                             {"LOCAL_RANK", "1"},
+                             {"LOCAL_WORLD_SIZE", "4"},
+                             {"GROUP_RANK", "1"},
+                             {"MASTER_ADDR", "10.0.0.7"},
+                             {"MASTER_PORT", "29400"},
+                             {"TORCHELASTIC_RUN_ID", "run7"}};
+const Variables kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "1"},
+                            {"OMPI_COMM_WORLD_SIZE", "4"},
+                            {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                            {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                            {"PMIX_NAMESPACE", "prterun-host-123@1"}};
+const Variables kSlurm = {{"SLURM_PROCID", "5"},
+                          {"SLURM_NTASKS", "7"},
+                          {"SLURM_LOCALID", "0"},
+                          {"SLURM_NODEID", "2"},
+                          {"SLURM_STEP_ID", "0"},
+                          {"SLURM_TASKS_PER_NODE", "3,2(x2)"},
+                          {"SLURM_JOB_NODELIST", "gpu[07-09]"},
+                          {"SLURM_JOB_ID", "4711"}};
+
+TEST(World, NoVariablesAreOneRank) {
+  EXPECT_EQ(world_of({}), World{});
+  EXPECT_EQ(world_of({{"RANK", ""}, {"WORLD_SIZE", " "}}), World{});
+  EXPECT_EQ(world_of({{"MASTER_ADDR", "elsewhere"}, {"MASTER_PORT", "1"}}), World{});
+}
+
+TEST(World, Torchrun) {
+  const World expected = {.rank = 5,
+                          .world_size = 8,
+                          .local_rank = 1,
+                          .local_world_size = 4,
+                          .node_rank = 1,
+                          .master_addr = "10.0.0.7",
+                          .master_port = 29400,
+                          .run_id = "run7",
+                          .source = "torchrun or braid launch"};
+  EXPECT_EQ(world_of(kTorchrun), expected);
+  EXPECT_EQ(world_of(without(kTorchrun, "GROUP_RANK")), expected)
+      << "node 1 follows from rank 5 of 4 per node";
+  EXPECT_EQ(world_of(with(kTorchrun, kSlurm)), expected) << "torchrun within a Slurm step is torchrun";
+  EXPECT_EQ(world_of(with(kTorchrun, {{"RANK", "0"}, {"LOCAL_RANK", "0"}, {"BRAID_MASTER_LISTEN_FD", "9"}}))
+                .master_listen_fd,
+            9);
+  EXPECT_EQ(world_of({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).world_size, 1);
+}
+
+TEST(World, TorchrunHalfSetOrContradictory) {
+  for (const char* name :
+       {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
+    SCOPED_TRACE(name);
+    expect_refused(without(kTorchrun, name), {name, "is not set"});
+  }
+  expect_refused({{"LOCAL_RANK", "0"}}, {"LOCAL_RANK", "RANK", "braid launch"});
+  expect_refused(with(kTorchrun, {{"RANK", "8"}}), {"RANK", "WORLD_SIZE", "8"});
+  expect_refused(with(kTorchrun, {{"RANK", "one"}}), {"RANK", "one"});
+  expect_refused(with(kTorchrun, {{"RANK", "-1"}}), {"RANK", "-1"});
+  expect_refused(with(kTorchrun, {{"LOCAL_RANK", "4"}}), {"LOCAL_RANK", "LOCAL_WORLD_SIZE"});
+  expect_refused(with(kTorchrun, {{"LOCAL_WORLD_SIZE", "9"}}), {"LOCAL_WORLD_SIZE", "WORLD_SIZE"});
+  expect_refused(with(kTorchrun, {{"LOCAL_WORLD_SIZE", "0"}}), {"LOCAL_WORLD_SIZE"});
+  expect_refused(with(kTorchrun, {{"WORLD_SIZE", "0"}}), {"WORLD_SIZE"});
+  expect_refused(with(kTorchrun, {{"MASTER_PORT", "65536"}}), {"MASTER_PORT", "65536"});
+  expect_refused(with(kTorchrun, {{"MASTER_PORT", "0"}}), {"MASTER_PORT"});
+  expect_refused(with(kTorchrun, {{"BRAID_MASTER_LISTEN_FD", "9"}}), {"BRAID_MASTER_LISTEN_FD", "rank 0"});
+}
+
+TEST(World, OpenMpi) {
+  const World world = world_of(kOpenMpi);
+  EXPECT_EQ(world.rank, 1);
+  EXPECT_EQ(world.world_size, 4);
+  EXPECT_EQ(world.local_rank, 1);
+  EXPECT_EQ(world.master_addr, "127.0.0.1");
+  EXPECT_EQ(world.source, "Open MPI");
+  EXPECT_EQ(world.master_port, world_of(with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "3"}})).master_port);
+  EXPECT_NE(world.master_port, world_of(with(kOpenMpi, {{"PMIX_NAMESPACE", "other"}})).master_port)
+      << "two jobs on a machine do not meet";
+  EXPECT_EQ(world_of(with(kOpenMpi, {{"MASTER_PORT", "29511"}})).master_port, 29511);
+}
+
+TEST(World, OpenMpiHalfSetOrOnSeveralNodes) {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                           "OMPI_COMM_WORLD_LOCAL_SIZE"}) {
+    expect_refused(without(kOpenMpi, name), {name, "is not set"});
+  }
+  const Variables two_nodes = with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
+  expect_refused(two_nodes, {"MASTER_ADDR", "mpirun"});
+  EXPECT_EQ(world_of(with(two_nodes, {{"MASTER_ADDR", "n0"}})).master_addr, "n0");
+}
+
+TEST(World, SlurmStep) {
+  const World world = world_of(kSlurm);
+  EXPECT_EQ(world.rank, 5);
+  EXPECT_EQ(world.world_size, 7);
+  EXPECT_EQ(world.local_rank, 0);
+  EXPECT_EQ(world.local_world_size, 2);
+  EXPECT_EQ(world.node_rank, 2);
+  EXPECT_EQ(world.master_addr, "gpu07");
+  EXPECT_EQ(world.run_id, "4711.0");
+  EXPECT_EQ(world.source, "Slurm");
+  EXPECT_GE(world.master_port, 20000);
+  EXPECT_LT(world.master_port, 30000);
+  EXPECT_EQ(world_of(with(kSlurm, {{"MASTER_ADDR", "gpu09"}, {"MASTER_PORT", "5000"}})).master_addr, "gpu09");
+  EXPECT_EQ(world_of(with(kSlurm, {{"MASTER_PORT", "5000"}})).master_port, 5000);
+}
+
+TEST(World, SlurmStepOfFewerTasksThanTheJobCountsItsOwn) {
+  const World world = world_of(with(kSlurm, {{"SLURM_STEP_NUM_TASKS", "1"},
+                                             {"SLURM_PROCID", "0"},
+                                             {"SLURM_NODEID", "0"},
+                                             {"SLURM_STEP_TASKS_PER_NODE", "1"}}));
+  EXPECT_EQ(world.world_size, 1);
+  EXPECT_EQ(world.local_world_size, 1);
+}
+
+TEST(World, SlurmOnOneNodeStaysOnTheLoopback) {
+  const World world = world_of({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "1"}});
+  EXPECT_EQ(world.world_size, 2);
+  EXPECT_EQ(world.local_world_size, 2);
+  EXPECT_EQ(world.master_addr, "127.0.0.1");
+}
+
+TEST(World, SlurmAllocationOfOneTaskWithoutAStepIsOneRank) {
+  EXPECT_EQ(world_of({{"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "1"}}), World{}) << "an interactive allocation";
+  EXPECT_EQ(world_of({{"SLURM_NTASKS", "1"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}}), World{})
+      << "a batch script";
+}
+
+TEST(World, SlurmHalfSet) {
+  expect_refused(without(kSlurm, "SLURM_LOCALID"), {"SLURM_LOCALID"});
+  expect_refused(without(kSlurm, "SLURM_NTASKS"), {"SLURM_NTASKS"});
+  expect_refused(without(kSlurm, "SLURM_JOB_NODELIST"), {"SLURM_JOB_NODELIST"});
+  expect_refused(with(kSlurm, {{"SLURM_NODEID", "3"}}), {"SLURM_NODEID", "SLURM_TASKS_PER_NODE"});
+  expect_refused(with(without(kSlurm, "SLURM_TASKS_PER_NODE"), {{"SLURM_NNODES", "3"}}),
+                 {"SLURM_NTASKS_PER_NODE"});
+  expect_refused(with(kSlurm, {{"SLURM_JOB_NODELIST", "gpu[7-"}}), {"gpu[7-"});
+}
+
+}  // namespace
+}  // namespace braid::comm

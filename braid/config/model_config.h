@@ -1,0 +1,57 @@
+// The shape of a Llama: Hugging Face's LlamaConfig, its names and its defaults.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <vector>
+
+namespace braid::config {
+
+enum class RopeType { kDefault, kLinear, kLlama3 };
+
+/// How rotary frequencies are stretched beyond the trained length. kDefault uses none of the numbers, kLinear
+/// only `factor`. Source: Chen et al. 2023, arXiv:2306.15595 (linear); the Llama 3.1 release (llama3).
+struct RopeScaling {
+  RopeType type = RopeType::kDefault;
+  double factor = 1.0;
+  double low_freq_factor = 1.0;
+  double high_freq_factor = 4.0;
+  int64_t original_max_position_embeddings = 8192;
+
+  bool operator==(const RopeScaling&) const = default;
+};
+
+/// num_key_value_heads and head_dim follow the fields above them when they are left out of the initialiser,
+/// as they do in Hugging Face's class; later assignments to those fields do not move them.
+struct ModelConfig {
+  int64_t vocab_size = 32000;
+  int64_t hidden_size = 4096;
+  int64_t intermediate_size = 11008;
+  int64_t num_hidden_layers = 32;
+  int64_t num_attention_heads = 32;
+  int64_t num_key_value_heads = num_attention_heads;
+  int64_t head_dim = num_attention_heads > 0 ? hidden_size / num_attention_heads : 0;
+  int64_t max_position_embeddings = 2048;
+  double initializer_range = 0.02;
+  double rms_norm_eps = 1e-6;
+  double rope_theta = 10000.0;
+  RopeScaling rope_scaling = {};
+  bool tie_word_embeddings = false;
+  std::optional<int64_t> bos_token_id = 1;
+  /// Any of these ends a text.
+  std::vector<int64_t> eos_token_id = {2};
+  std::optional<int64_t> pad_token_id = std::nullopt;
+
+  bool operator==(const ModelConfig&) const = default;
+};
+
+/// Throws ConfigError, which names the keys, the rule and the values, unless braid can build this model:
+/// sizes positive, hidden_size a multiple of the heads unless head_dim says otherwise, heads a multiple of
+/// the key-value heads, head_dim even, RoPE's numbers usable.
+void validate(const ModelConfig& config);
+
+/// The fields as config.json names them, one line.
+std::ostream& operator<<(std::ostream& out, const ModelConfig& config);
+
+}  // namespace braid::config

@@ -1,0 +1,123 @@
+#include "braid/config/option_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "braid/base/error.h"
+#include "braid/config/test_directory.h"
+#include "braid/config/text_file.h"
+
+namespace braid::config {
+namespace {
+
+using testing::HasSubstr;
+
+std::string refusal_of(const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string flat(const std::vector<Assignment>& assignments) {
+  std::string text;
+  for (const Assignment& given : assignments) {
+    text += given.label + " =";
+    for (const std::string& value : given.values) text += " [" + value + "]";
+    text += "\n";
+  }
+  return text;
+}
+
+TEST(OptionFile, JsonGivesNamesValuesAndLines) {
+  EXPECT_EQ(flat(parse_json_options(R"({
+    "max_steps": 20, "learning_rate": 1e-4,
+    "bf16": true,
+    "split": "949,50,1",
+    "input": ["a", 2]
+  })",
+                                    "r.json")),
+            "r.json:2: max_steps = [20]\nr.json:2: learning_rate = [0.0001]\nr.json:3: bf16 = [true]\n"
+            "r.json:4: split = [949,50,1]\nr.json:5: input = [a] [2]\n");
+  EXPECT_EQ(flat(parse_json_options("{}", "r.json")), "");
+}
+
+TEST(OptionFile, JsonRefusals) {
+  const std::vector<std::pair<std::string, std::string>> refusals = {
+      {"{\n\"a\": {\"b\": 1}}", "r.json:2: a must be a single value, got {\"b\":1}; options are a flat list"},
+      {"{\"a\": [[1]]}", "r.json:1: a must be a single value"},
+      {"{\"a\": null}", "r.json:1: a has no value; leave the name out to keep the default"},
+      {"{\"a\": 1,\n\"a\": 2}", "a is given twice; keep one"},
+      {"[1]", "r.json must hold an object of option names and values, got [1]"},
+      {"{\"a\": 1,}", "r.json is not valid JSON: parse error at line 1"},
+      {"", "r.json is not valid JSON"},
+  };
+  for (const auto& [text, message] : refusals) {
+    EXPECT_THAT(refusal_of([&, &text = text] { parse_json_options(text, "r.json"); }), HasSubstr(message));
+  }
+}
+
+TEST(OptionFile, YamlGivesNamesValuesAndLines) {
+  const std::string text =
+      "# a run\nmax_steps: 20\nlearning_rate: 1e-4  # peak\nbf16: yes\nsplit: \"949,50,1\"\ninput: [a, 2]\n";
+  if (!has_yaml()) {
+    EXPECT_THAT(refusal_of([&] { parse_yaml_options(text, "r.yaml"); }), HasSubstr("BRAID_WITH_YAML=ON"));
+    return;
+  }
+  EXPECT_EQ(flat(parse_yaml_options(text, "r.yaml")),
+            "r.yaml:2: max_steps = [20]\nr.yaml:3: learning_rate = [1e-4]\nr.yaml:4: bf16 = [yes]\n"
+            "r.yaml:5: split = [949,50,1]\nr.yaml:6: input = [a] [2]\n");
+  EXPECT_EQ(flat(parse_yaml_options("", "r.yaml")), "");
+  EXPECT_EQ(flat(parse_yaml_options("# nothing\n", "r.yaml")), "");
+}
+
+TEST(OptionFile, YamlRefusals) {
+  const std::vector<std::pair<std::string, std::string>> refusals = {
+      {"a:\n  b: 1\n", "r.yaml:1: a must be a single value, got a map; options are a flat list"},
+      {"x: 1\na: [[1]]\n", "r.yaml:2: a must be a single value, got a list"},
+      {"a:\n", "r.yaml:1: a has no value"},
+      {"a: ~\n", "r.yaml:1: a has no value"},
+      {"a: 1\na: 2\n", "r.yaml:2: a is given twice"},
+      {"- a\n", "r.yaml:1: expected lines of the form name: value"},
+      {"[1]: 2\n", "the name of an option must be a plain text"},
+      {"a: 1\n---\na: 2\n", "r.yaml holds 2 YAML documents"},
+      {"a: 1\nb: [2\n", "not valid YAML"},
+      {std::string(100000, '['), "not valid YAML"},
+  };
+  for (const auto& [text, message] : refusals) {
+    EXPECT_THAT(refusal_of([&, &text = text] { parse_yaml_options(text, "r.yaml"); }),
+                HasSubstr(has_yaml() ? message : "BRAID_WITH_YAML=ON"));
+  }
+}
+
+TEST(OptionFile, TheExtensionSaysWhatItIs) {
+  const TestDirectory directory;
+  EXPECT_EQ(read_option_file(directory.write("run.json", "{\"a\": 1}")).size(), 1U);
+  if (has_yaml()) {
+    EXPECT_EQ(read_option_file(directory.write("run.yml", "a: 1\nb: 2\n")).size(), 2U);
+    EXPECT_EQ(read_option_file(directory.write("run.yaml", "a: 1\n")).size(), 1U);
+  }
+  EXPECT_THAT(refusal_of([&] { read_option_file(directory.write("run.toml", "")); }),
+              HasSubstr("its name must end in .yaml, .yml or .json"));
+  EXPECT_THAT(refusal_of([&] { read_option_file(directory.path("none.json")); }),
+              HasSubstr("does not exist"));
+}
+
+TEST(TextFile, RefusesDirectoriesAndLargeFiles) {
+  const TestDirectory directory;
+  EXPECT_THAT(refusal_of([&] { read_text_file(directory.path()); }), HasSubstr("is not a plain file"));
+  const std::string large = directory.write("large", "");
+  std::filesystem::resize_file(large, (uintmax_t{64} << 20) + 1);
+  EXPECT_THAT(refusal_of([&] { read_text_file(large); }), HasSubstr("has 67108865 bytes"));
+  EXPECT_EQ(read_text_file(directory.write("text", std::string("a\0b\n", 4))), std::string("a\0b\n", 4));
+}
+
+}  // namespace
+}  // namespace braid::config

@@ -1,0 +1,108 @@
+#include "braid/config/option_spec.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "braid/base/error.h"
+#include "braid/base/text.h"
+#include "braid/config/option_value.h"
+
+namespace braid::config {
+namespace {
+
+std::string joined(const std::vector<std::string>& texts, std::string_view between, std::string_view last) {
+  std::string all;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (i > 0) all += i + 1 == texts.size() ? last : between;
+    all += texts[i].empty() ? "''" : texts[i];
+  }
+  return all;
+}
+
+[[noreturn]] void throw_unsupported(const OptionSpec& spec, const std::string& value,
+                                    std::string_view label) {
+  const std::string takes =
+      spec.info.supported.empty() ? "leave it out" : "it takes " + joined(spec.info.supported, ", ", " or ");
+  throw ConfigError(
+      cat(label, " ", value, ": this version of braid has no ", spec.info.missing, "; ", takes));
+}
+
+bool is_member(const std::vector<std::string>& texts, const std::string& text) {
+  return std::find(texts.begin(), texts.end(), text) != texts.end();
+}
+
+}  // namespace
+
+bool contains(const Range& range, double number) {
+  if (range.also && number == *range.also) return true;
+  return (!range.at_least || number >= *range.at_least) && (!range.above || number > *range.above) &&
+         (!range.below || number < *range.below) && (!range.at_most || number <= *range.at_most);
+}
+
+std::string range_text(const Range& range) {
+  std::vector<std::string> bounds;
+  if (range.at_least) bounds.push_back(">= " + to_text(*range.at_least));
+  if (range.above) bounds.push_back("> " + to_text(*range.above));
+  if (range.below) bounds.push_back("< " + to_text(*range.below));
+  if (range.at_most) bounds.push_back("<= " + to_text(*range.at_most));
+  const std::string text = joined(bounds, " and ", " and ");
+  return range.also ? to_text(*range.also) + " or " + text : text;
+}
+
+const OptionSpec* find_option(std::span<const OptionSpec> specs, std::string_view name) {
+  for (const OptionSpec& spec : specs) {
+    if (spec.name == name || is_member(spec.info.aliases, std::string(name))) return &spec;
+  }
+  return nullptr;
+}
+
+std::string allowed_text(const OptionSpec& spec) {
+  if (!spec.info.choices.empty()) return "one of " + joined(spec.info.choices, ", ", ", ");
+  static constexpr std::array<const char*, 4> kKinds = {"true or false", "a whole number", "a number",
+                                                        "a text"};
+  std::string text = kKinds[static_cast<size_t>(spec.kind)];
+  if (const std::string range = range_text(spec.info.range); !range.empty()) text += ", " + range;
+  return text;
+}
+
+std::string checked_value(const OptionSpec& spec, const std::string& value, std::string_view label) {
+  std::optional<double> number;
+  std::optional<std::string> text;
+  if (spec.kind == OptionKind::kSwitch) {
+    if (const auto parsed = read_value<bool>(value)) text = write_value(*parsed);
+  } else if (spec.kind == OptionKind::kInteger) {
+    if (const auto parsed = read_value<int64_t>(value)) {
+      text = write_value(*parsed);
+      number = static_cast<double>(*parsed);
+    }
+  } else if (spec.kind == OptionKind::kReal) {
+    number = read_value<double>(value);
+    if (number) text = write_value(*number);
+  } else {
+    text = value;
+  }
+  if (number && !contains(spec.info.range, *number)) text.reset();
+  if (text && !spec.info.choices.empty() && !is_member(spec.info.choices, *text)) text.reset();
+  require<ConfigError>(text.has_value(), label, " must be ", allowed_text(spec), ", got '", value, "'");
+  if (!spec.info.missing.empty() && !is_member(spec.info.supported, *text)) {
+    throw_unsupported(spec, value, label);
+  }
+  return *text;
+}
+
+void throw_unknown_option(std::span<const OptionSpec> specs, std::string_view name, std::string_view label) {
+  std::vector<std::string> names;
+  for (const OptionSpec& spec : specs) {
+    names.push_back(spec.name);
+    names.insert(names.end(), spec.info.aliases.begin(), spec.info.aliases.end());
+  }
+  // Dashes for underscores and capitals are the commonest slips, and would count as many edits.
+  std::string plain(name);
+  std::replace(plain.begin(), plain.end(), '-', '_');
+  const auto close = nearest(plain, names);
+  throw ConfigError(cat(label, ": there is no such option",
+                        close ? cat("; did you mean ", *close, "?") : "; --help lists them"));
+}
+
+}  // namespace braid::config

@@ -1,0 +1,169 @@
+// One table of a command's options, from which parsing, help, print-back, validation and the documentation
+// come.
+//
+//   struct ServeOptions {
+//     int64_t port = 29500;
+//     std::optional<std::string> log_dir;      // unset unless given
+//     std::vector<std::string> input;          // --input a b c
+//   };
+//
+//   OptionTable<ServeOptions> serve_table() {
+//     OptionTable<ServeOptions> table({.command = "braid serve", .usage = "[--flag value]...", .summary =
+//     "Serves."}); table.group("Network"); table.add("port", &ServeOptions::port, {.help = "Port to listen
+//     on.", .range = {.at_least = 1, .at_most = 65535}});
+//     ...
+//     return table;
+//   }
+//
+//   const OptionTable<ServeOptions> table = serve_table();
+//   ServeOptions options;
+//   const std::vector<std::string> notes = table.apply(options, parse_arguments(arguments,
+//   table.specs()).assignments);
+//
+// Fields: bool, integers, std::chrono::seconds, double, std::string, and std::optional or std::vector of
+// these.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "braid/base/error.h"
+#include "braid/config/option_arguments.h"
+#include "braid/config/option_spec.h"
+#include "braid/config/option_value.h"
+
+namespace braid::config {
+
+template <typename Options>
+class OptionTable {
+ public:
+  explicit OptionTable(CommandInfo command) : command_(std::move(command)) {}
+
+  /// The group of the options added from here on.
+  void group(std::string name) { group_ = std::move(name); }
+
+  /// Declares the option `name`, held by `field`. Throws InternalError if the name is taken or the default
+  /// breaks its own rules.
+  template <typename Value>
+  void add(const std::string& name, Value Options::*field, OptionInfo info) {
+    for (const std::string& known : info.aliases) {
+      require<InternalError>(find_option(specs_, known) == nullptr, "option ", known, " is declared twice");
+    }
+    require<InternalError>(find_option(specs_, name) == nullptr, "option ", name, " is declared twice");
+    OptionSpec spec{.name = name,
+                    .group = group_,
+                    .kind = kind_of<Value>(),
+                    .is_list = detail::kIsList<Value>,
+                    .info = std::move(info)};
+    Access access{.set = [field](Options& options,
+                                 const std::vector<std::string>& values) { assign(options.*field, values); },
+                  .get = [field](const Options& options) { return texts(options.*field); }};
+    spec.default_values = access.get(Options{});
+    specs_.push_back(std::move(spec));
+    accesses_.push_back(std::move(access));
+  }
+
+  std::span<const OptionSpec> specs() const& { return specs_; }
+  std::span<const OptionSpec> specs() const&& = delete;  // the span would outlive the table
+
+  /// Sets the fields, in order: an option assigned twice keeps the later value, so put a file before the
+  /// flags. Returns a note for each option given whose value makes no difference. Throws ConfigError for
+  /// unknown names and values that are not allowed or not carried out; `options` may then be half changed.
+  std::vector<std::string> apply(Options& options, std::span<const Assignment> assignments) const {
+    std::vector<std::string> notes;
+    for (size_t i = 0; i < assignments.size(); ++i) {
+      const Assignment& given = assignments[i];
+      const size_t at = index_of(given.name, given.label);
+      const OptionSpec& spec = specs_[at];
+      require<ConfigError>(spec.is_list || given.values.size() == 1, given.label, " takes one value, ",
+                           allowed_text(spec), "; got ", given.values.size());
+      std::vector<std::string> values;
+      for (const std::string& value : given.values) values.push_back(checked_value(spec, value, given.label));
+      accesses_[at].set(options, values);
+      bool is_last = true;
+      for (const Assignment& later : assignments.subspan(i + 1)) {
+        is_last = is_last && find_option(specs_, later.name) != &spec;
+      }
+      if (is_last && !spec.info.no_effect.empty()) {
+        notes.push_back(cat(given.label, " ", given.values.empty() ? "" : given.values.front(),
+                            " has no effect: ", spec.info.no_effect));
+      }
+    }
+    return notes;
+  }
+
+  /// Every option's values as text, in the order of specs(); empty where unset.
+  std::vector<std::vector<std::string>> values(const Options& options) const {
+    std::vector<std::vector<std::string>> all;
+    for (const Access& access : accesses_) all.push_back(access.get(options));
+    return all;
+  }
+
+  /// Throws ConfigError if a field holds a value that its flag would refuse.
+  void check(const Options& options) const {
+    for (size_t i = 0; i < specs_.size(); ++i) {
+      const std::vector<std::string> values = accesses_[i].get(options);
+      // A default may mean "must be given" and lie outside the range; that is for the command to judge.
+      if (values == specs_[i].default_values) continue;
+      for (const std::string& value : values) checked_value(specs_[i], value, "--" + specs_[i].name);
+    }
+  }
+
+  std::string help() const { return help_text(command_, specs_); }
+  std::string markdown() const { return markdown_text(command_, specs_); }
+  std::string print_back(const Options& options) const { return print_back_text(specs_, values(options)); }
+
+ private:
+  struct Access {
+    std::function<void(Options&, const std::vector<std::string>&)> set;
+    std::function<std::vector<std::string>(const Options&)> get;
+  };
+
+  // Values have passed checked_value, so what is left to fail is a number that its field is too narrow for.
+  template <typename Value>
+  static Value read_checked(const std::string& text) {
+    const auto value = read_value<Value>(text);
+    require<ConfigError>(value.has_value(), "the number ", text, " is too large");
+    return *value;
+  }
+
+  template <typename Value>
+  static void assign(Value& field, const std::vector<std::string>& values) {
+    using Scalar = typename detail::Scalar<Value>::type;
+    if constexpr (detail::kIsList<Value>) {
+      field.clear();
+      for (const std::string& value : values) field.push_back(read_checked<Scalar>(value));
+    } else {
+      field = read_checked<Scalar>(values.front());
+    }
+  }
+
+  template <typename Value>
+  static std::vector<std::string> texts(const Value& field) {
+    std::vector<std::string> all;
+    if constexpr (detail::kIsList<Value>) {
+      for (const auto& value : field) all.push_back(write_value(value));
+    } else if constexpr (detail::kIsOptional<Value>) {
+      if (field) all.push_back(write_value(*field));
+    } else {
+      all.push_back(write_value(field));
+    }
+    return all;
+  }
+
+  size_t index_of(std::string_view name, std::string_view label) const {
+    const OptionSpec* spec = find_option(specs_, name);
+    if (spec == nullptr) throw_unknown_option(specs_, name, label);
+    return static_cast<size_t>(spec - specs_.data());
+  }
+
+  CommandInfo command_;
+  std::string group_;
+  std::vector<OptionSpec> specs_;
+  std::vector<Access> accesses_;
+};
+
+}  // namespace braid::config

@@ -1,0 +1,231 @@
+#include "braid/config/option_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "braid/base/error.h"
+
+namespace braid::config {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct ServeOptions {
+  int64_t port = 29500;
+  int32_t small = 0;
+  double rate = 0.5;
+  bool verbose = false;
+  std::string mode = "fast";
+  std::optional<std::string> log_dir;
+  std::vector<std::string> input;
+  std::chrono::seconds timeout{60};
+  int64_t shards = 1;
+  std::optional<std::string> resume;
+
+  bool operator==(const ServeOptions&) const = default;
+};
+
+using Table = OptionTable<ServeOptions>;
+
+Table serve_table() {
+  Table table({.command = "braid serve", .usage = "[--flag value]...", .summary = "Serves."});
+  table.group("Network");
+  table.add("port", &ServeOptions::port,
+            {.help = "Port to listen on.", .range = {.at_least = 1, .at_most = 65535}, .aliases = {"p_ort"}});
+  table.add("small", &ServeOptions::small, {.help = "A narrow field."});
+  table.add("timeout", &ServeOptions::timeout,
+            {.help = "Patience.", .unit = "seconds", .range = {.at_least = 1}});
+  table.group("Work");
+  table.add("rate", &ServeOptions::rate, {.help = "Share.", .range = {.above = 0, .below = 1, .also = -1}});
+  table.add("verbose", &ServeOptions::verbose, {.help = "Say more.", .no_effect = "it always says all"});
+  table.add("mode", &ServeOptions::mode, {.help = "How.", .choices = {"fast", "slow"}});
+  table.add("log_dir", &ServeOptions::log_dir, {.help = "Where logs go."});
+  table.add("input", &ServeOptions::input, {.help = "Files."});
+  table.add("shards", &ServeOptions::shards, {.help = "Parts.", .supported = {"1"}, .missing = "sharding"});
+  table.add("resume", &ServeOptions::resume, {.help = "Go on.", .missing = "resume"});
+  return table;
+}
+
+struct Served {
+  ServeOptions options;
+  std::vector<std::string> notes;
+  std::vector<std::string> rest;
+};
+
+Served parse(const std::vector<std::string>& arguments, Positionals positionals = Positionals::kRefuse) {
+  const Table table = serve_table();
+  Served served;
+  ParsedArguments parsed = parse_arguments(arguments, table.specs(), positionals);
+  served.notes = table.apply(served.options, parsed.assignments);
+  served.rest = std::move(parsed.rest);
+  return served;
+}
+
+std::string refusal_of(const std::vector<std::string>& arguments) {
+  try {
+    parse(arguments);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(OptionTable, ReadsEveryKindOfFieldInBothForms) {
+  const ServeOptions expected{.port = 80,
+                              .small = -7,
+                              .rate = 0.25,
+                              .verbose = true,
+                              .mode = "slow",
+                              .log_dir = "-x",
+                              .input = {"a", "-b"},
+                              .timeout = std::chrono::seconds(5)};
+  EXPECT_EQ(parse({"--port", "80", "--small", "-7", "--rate", "0.25", "--verbose", "--mode", "slow",
+                   "--log_dir", "-x", "--input", "a", "-b", "--timeout", "5"})
+                .options,
+            expected);
+  EXPECT_EQ(parse({"--p_ort=80", "--small=-7", "--rate=2.5e-1", "--verbose=YES", "--mode=slow",
+                   "--log_dir=-x", "--timeout=5", "--input", "a", "-b"})
+                .options,
+            expected);
+  EXPECT_EQ(parse({"--rate", "-1"}).options.rate, -1);
+  EXPECT_EQ(parse({"--log_dir="}).options.log_dir, "");
+  EXPECT_EQ(parse({"--log_dir=a=b"}).options.log_dir, "a=b");
+}
+
+TEST(OptionTable, SwitchesTakeWordsForTrueAndFalseOnly) {
+  for (const char* word : {"1", "true", "yes", "True"})
+    EXPECT_TRUE(parse({"--verbose", word}).options.verbose);
+  for (const char* word : {"0", "false", "no", "FALSE"})
+    EXPECT_FALSE(parse({"--verbose", word}).options.verbose);
+  EXPECT_THAT(refusal_of({"--verbose=maybe"}), HasSubstr("--verbose must be true or false, got 'maybe'"));
+  EXPECT_THAT(refusal_of({"--verbose", "maybe"}), HasSubstr("unexpected argument 'maybe'"));
+}
+
+TEST(OptionTable, PositionalsAreRefusedCollectedOrAnotherCommands) {
+  EXPECT_THAT(refusal_of({"x"}), HasSubstr("unexpected argument 'x': options are given as --name value"));
+  EXPECT_THAT(refusal_of({"-port", "1"}), HasSubstr("with two dashes"));
+  EXPECT_THAT(parse({"a", "--port", "80", "b"}, Positionals::kCollect).rest, ElementsAre("a", "b"));
+  const Served launched = parse({"--verbose", "pretrain", "--port", "x", "y"}, Positionals::kStopAtFirst);
+  EXPECT_TRUE(launched.options.verbose);
+  EXPECT_THAT(launched.rest, ElementsAre("pretrain", "--port", "x", "y"));
+}
+
+TEST(OptionTable, RefusalsNameTheOptionTheValueAndWhatIsAllowed) {
+  EXPECT_EQ(refusal_of({"--port", "0"}), "--port must be a whole number, >= 1 and <= 65535, got '0'");
+  EXPECT_EQ(refusal_of({"--port", "1.5"}), "--port must be a whole number, >= 1 and <= 65535, got '1.5'");
+  EXPECT_EQ(refusal_of({"--rate", "1"}), "--rate must be a number, -1 or > 0 and < 1, got '1'");
+  EXPECT_THAT(refusal_of({"--rate", "nan"}), HasSubstr("must be a number"));
+  EXPECT_EQ(refusal_of({"--mode", "quick"}), "--mode must be one of fast, slow, got 'quick'");
+  EXPECT_EQ(refusal_of({"--shards", "4"}), "--shards 4: this version of braid has no sharding; it takes 1");
+  EXPECT_EQ(refusal_of({"--resume", "x"}), "--resume x: this version of braid has no resume; leave it out");
+  EXPECT_EQ(refusal_of({"--portt", "4"}), "--portt: there is no such option; did you mean port?");
+  EXPECT_EQ(refusal_of({"--log-dir", "4"}), "--log-dir: there is no such option; did you mean log_dir?");
+  EXPECT_EQ(refusal_of({"--quixotic", "4"}), "--quixotic: there is no such option; --help lists them");
+  EXPECT_EQ(refusal_of({"--port", "1", "--p_ort", "2"}),
+            "--p_ort is given twice, as '1' and as '2'; keep one");
+  EXPECT_THAT(refusal_of({"--port", "--verbose"}), HasSubstr("--port needs a value: a whole number"));
+  EXPECT_THAT(refusal_of({"--input"}), HasSubstr("--input needs a value"));
+  EXPECT_THAT(refusal_of({"--small", "3000000000"}), HasSubstr("3000000000 is too large"));
+  EXPECT_THAT(refusal_of({"--port", "99999999999999999999"}), HasSubstr("--port must be"));
+}
+
+TEST(OptionTable, NotesSayWhatMakesNoDifference) {
+  EXPECT_THAT(parse({"--verbose", "0"}).notes, ElementsAre("--verbose 0 has no effect: it always says all"));
+  EXPECT_TRUE(parse({"--port", "80"}).notes.empty());
+}
+
+TEST(OptionTable, LaterAssignmentsWinAndAreNotedOnce) {
+  const Table table = serve_table();
+  ServeOptions options;
+  const std::vector<Assignment> given = {{"port", {"80"}, "f.yaml:1: port"},
+                                         {"verbose", {"1"}, "f.yaml:2: verbose"},
+                                         {"port", {"81"}, "--port"},
+                                         {"verbose", {"0"}, "--verbose"}};
+  EXPECT_THAT(table.apply(options, given), ElementsAre(HasSubstr("--verbose 0")));
+  EXPECT_EQ(options.port, 81);
+}
+
+TEST(OptionTable, ValuesFromAFileAreRefusedWithTheirPlace) {
+  const Table table = serve_table();
+  const auto message = [&](const Assignment& given) {
+    ServeOptions options;
+    try {
+      table.apply(options, std::vector<Assignment>{given});
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(message({"port", {"x"}, "f.yaml:1: port"}), testing::StartsWith("f.yaml:1: port must be"));
+  EXPECT_THAT(message({"port", {"1", "2"}, "f.yaml:1: port"}), HasSubstr("takes one value"));
+  EXPECT_THAT(message({"portt", {"1"}, "f.yaml:1: portt"}),
+              HasSubstr("f.yaml:1: portt: there is no such option; did you mean port?"));
+}
+
+TEST(OptionTable, CheckFindsFieldsThatTheirFlagsWouldRefuse) {
+  const Table table = serve_table();
+  EXPECT_NO_THROW(table.check({}));
+  EXPECT_THROW(table.check({.port = 0}), ConfigError);
+  EXPECT_THROW(table.check({.shards = 2}), ConfigError);
+  EXPECT_THROW(table.check({.resume = "x"}), ConfigError);
+}
+
+TEST(OptionTable, DeclaringANameTwiceIsABug) {
+  Table table = serve_table();
+  EXPECT_THROW(table.add("port", &ServeOptions::small, {.help = ""}), InternalError);
+  EXPECT_THROW(table.add("x", &ServeOptions::small, {.help = "", .aliases = {"p_ort"}}), InternalError);
+}
+
+TEST(OptionTable, HelpInFull) {
+  Table table({.command = "braid serve", .usage = "[--flag value]...", .summary = "Serves."});
+  table.group("Network");
+  table.add("port", &ServeOptions::port,
+            {.help = "Port to listen on.", .range = {.at_least = 1, .at_most = 65535}, .aliases = {"p"}});
+  table.add("timeout", &ServeOptions::timeout, {.help = "Patience.", .unit = "seconds"});
+  table.group("Work");
+  table.add("mode", &ServeOptions::mode, {.help = "How.", .choices = {"fast", "slow"}});
+  table.add("verbose", &ServeOptions::verbose, {.help = "Say more.", .no_effect = "it always says all"});
+  table.add("input", &ServeOptions::input, {.help = "Files."});
+  table.add("shards", &ServeOptions::shards, {.help = "Parts.", .supported = {"1"}, .missing = "sharding"});
+  EXPECT_EQ(table.help(), R"(Usage: braid serve [--flag value]...
+
+Serves.
+
+Network
+  --port <int>  [default: 29500; >= 1 and <= 65535]
+      Port to listen on. Also --p.
+  --timeout <int> seconds  [default: 60]
+      Patience.
+
+Work
+  --mode <fast|slow>  [default: fast]
+      How.
+  --verbose <bool>  [default: false; no effect]
+      Say more. No effect here: it always says all.
+  --input <text...>  [default: unset]
+      Files.
+  --shards <int>  [default: 1; this version: 1]
+      Parts.
+)");
+  EXPECT_THAT(table.markdown(), HasSubstr("| `--mode` | fast\\|slow |  | fast |  | How. |\n"));
+}
+
+TEST(OptionTable, PrintBackMarksWhatDiffersFromTheDefault) {
+  const std::string text =
+      serve_table().print_back({.port = 80, .log_dir = "a: b # \"c\"", .input = {"x", "y z"}});
+  EXPECT_THAT(text, HasSubstr("port: 80  # default: 29500\n"));
+  EXPECT_THAT(text, HasSubstr("\nsmall: 0\n"));
+  EXPECT_THAT(text, HasSubstr("log_dir: \"a: b # \\\"c\\\"\"  # default: unset\n"));
+  EXPECT_THAT(text, HasSubstr("input: [x, \"y z\"]  # default: unset\n"));
+  EXPECT_THAT(text, HasSubstr("# resume: unset\n"));
+}
+
+}  // namespace
+}  // namespace braid::config

@@ -1,0 +1,163 @@
+// Help, Markdown and print-back of option tables.
+#include <algorithm>
+#include <array>
+
+#include "braid/base/error.h"
+#include "braid/base/text.h"
+#include "braid/config/option_spec.h"
+
+namespace braid::config {
+namespace {
+
+constexpr size_t kWidth = 100;
+
+std::string joined(const std::vector<std::string>& texts, std::string_view between) {
+  std::string all;
+  for (const std::string& text : texts) {
+    if (&text != &texts.front()) all += between;
+    all += text.empty() ? "''" : text;
+  }
+  return all;
+}
+
+std::string type_text(const OptionSpec& spec) {
+  static constexpr std::array<const char*, 4> kNames = {"bool", "int", "float", "text"};
+  std::string type = kNames[static_cast<size_t>(spec.kind)];
+  if (!spec.info.choices.empty()) type = joined(spec.info.choices, "|");
+  return spec.is_list ? type + "..." : type;
+}
+
+std::string default_text(const OptionSpec& spec) {
+  return spec.default_values.empty() ? "unset" : joined(spec.default_values, " ");
+}
+
+// The facts of an option beside its type, in the order in which both help and Markdown give them.
+std::string limits_text(const OptionSpec& spec) {
+  std::vector<std::string> parts;
+  if (const std::string range = range_text(spec.info.range); !range.empty()) parts.push_back(range);
+  if (!spec.info.missing.empty()) {
+    parts.push_back("this version: " +
+                    (spec.info.supported.empty() ? "only unset" : joined(spec.info.supported, " or ")));
+  }
+  if (!spec.info.no_effect.empty()) parts.push_back("no effect");
+  return joined(parts, "; ");
+}
+
+std::string full_help(const OptionSpec& spec) {
+  std::string text = spec.info.help;
+  if (!spec.info.no_effect.empty()) text += " No effect here: " + spec.info.no_effect + ".";
+  if (!spec.info.aliases.empty()) text += " Also --" + joined(spec.info.aliases, ", --") + ".";
+  return text;
+}
+
+std::string wrapped(std::string_view text, size_t indent) {
+  std::string all;
+  std::string line;
+  for (const std::string& word : split(text, ' ')) {
+    if (!line.empty() && indent + line.size() + 1 + word.size() > kWidth) {
+      all += std::string(indent, ' ') + line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return all + std::string(indent, ' ') + line + "\n";
+}
+
+std::string cell(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '|') escaped += '\\';
+    // Angle brackets would be taken for HTML.
+    if (c == '<') {
+      escaped += "&lt;";
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+// A YAML scalar that reads back as `text`: plain where that is safe, double-quoted otherwise.
+std::string yaml_scalar(const std::string& text) {
+  const auto is_plain = [](unsigned char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+           c == '/' || c == '.' || c == '+' || c == '-';
+  };
+  const bool plain = !text.empty() && text != "null" && text != "Null" && text != "NULL" && text != "-" &&
+                     !text.starts_with("--") && std::all_of(text.begin(), text.end(), is_plain);
+  if (plain) return text;
+  std::string quoted = "\"";
+  static constexpr char kHex[] = "0123456789abcdef";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      quoted += '\\';
+      quoted += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      quoted += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
+}  // namespace
+
+std::string help_text(const CommandInfo& command, std::span<const OptionSpec> specs) {
+  std::string text = "Usage: " + command.command + " " + command.usage + "\n\n" + wrapped(command.summary, 0);
+  const std::string* group = nullptr;
+  for (const OptionSpec& spec : specs) {
+    if (group == nullptr || *group != spec.group) text += "\n" + spec.group + "\n";
+    group = &spec.group;
+    const std::string limits = limits_text(spec);
+    const std::string head = "  --" + spec.name + " <" + type_text(spec) + ">" +
+                             (spec.info.unit.empty() ? "" : " " + spec.info.unit);
+    const std::string facts = "[default: " + default_text(spec) + (limits.empty() ? "" : "; " + limits) + "]";
+    const bool fits = head.size() + 2 + facts.size() <= kWidth;
+    text += head + (fits ? "  " + facts + "\n" : "\n" + wrapped(facts, 6)) + wrapped(full_help(spec), 6);
+  }
+  return text;
+}
+
+std::string markdown_text(const CommandInfo& command, std::span<const OptionSpec> specs) {
+  std::string text = "# Options of `" + command.command + "`\n\n`" + command.command + " " + command.usage +
+                     "`\n\n" + command.summary + "\n";
+  const std::string* group = nullptr;
+  for (const OptionSpec& spec : specs) {
+    if (group == nullptr || *group != spec.group) {
+      text += "\n## " + spec.group + "\n\n| option | type | unit | default | allowed | meaning |\n" +
+              "|---|---|---|---|---|---|\n";
+    }
+    group = &spec.group;
+    text += "| `--" + spec.name + "` | " + cell(type_text(spec)) + " | " + cell(spec.info.unit) + " | " +
+            cell(default_text(spec)) + " | " + cell(limits_text(spec)) + " | " + cell(full_help(spec)) +
+            " |\n";
+  }
+  return text;
+}
+
+std::string print_back_text(std::span<const OptionSpec> specs,
+                            std::span<const std::vector<std::string>> values) {
+  require<InternalError>(specs.size() == values.size(), "print_back_text: ", specs.size(), " options but ",
+                         values.size(), " values");
+  std::string text;
+  const std::string* group = nullptr;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const OptionSpec& spec = specs[i];
+    if (group == nullptr || *group != spec.group) text += (i == 0 ? "# " : "\n# ") + spec.group + "\n";
+    group = &spec.group;
+    if (values[i].empty()) {
+      text += "# " + spec.name + ": unset\n";
+      continue;
+    }
+    std::vector<std::string> scalars;
+    for (const std::string& value : values[i]) scalars.push_back(yaml_scalar(value));
+    text += spec.name + ": " + (spec.is_list ? "[" + joined(scalars, ", ") + "]" : scalars.front());
+    if (values[i] != spec.default_values) text += "  # default: " + default_text(spec);
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace braid::config

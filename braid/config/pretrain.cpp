@@ -1,0 +1,251 @@
+#include "braid/config/pretrain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <initializer_list>
+
+#include "braid/base/error.h"
+#include "braid/base/text.h"
+#include "braid/config/model_config_json.h"
+#include "braid/config/option_file.h"
+#include "braid/config/presets.h"
+#include "braid/config/pretrain_table.h"
+
+namespace braid::config {
+namespace {
+
+// The words of pipeline_parallel_config; the overlap is an option of its own here.
+void read_pipeline_words(PretrainOptions& options, std::vector<std::string>& notes) {
+  static const std::vector<std::string> kAlwaysSo = {"disable_p2p_cache_shape", "disable_partial_send_recv",
+                                                     "disable_batch_p2p_comm"};
+  for (const std::string& word : split(options.pipeline_parallel_config, ' ')) {
+    if (word.empty()) continue;
+    if (word == "enable_send_recv_overlap") {
+      options.enable_send_recv_overlap = true;
+    } else if (std::find(kAlwaysSo.begin(), kAlwaysSo.end(), word) != kAlwaysSo.end()) {
+      notes.push_back(cat("--pipeline_parallel_config ", word, " has no effect: it is always so"));
+    } else {
+      throw ConfigError(cat(
+          "--pipeline_parallel_config ", word, ": this version of braid does not carry that out; ",
+          "it takes enable_send_recv_overlap, ", kAlwaysSo[0], ", ", kAlwaysSo[1], " and ", kAlwaysSo[2]));
+    }
+  }
+}
+
+// Options given that only matter together with another one, which is off.
+void note_unused(const PretrainOptions& options, std::span<const Assignment> given,
+                 std::vector<std::string>& notes) {
+  const auto note = [&](bool unused, std::initializer_list<const char*> names, const char* reason) {
+    if (!unused) return;
+    for (const char* name : names) {
+      const auto found =
+          std::find_if(given.rbegin(), given.rend(), [&](const Assignment& a) { return a.name == name; });
+      if (found != given.rend()) notes.push_back(cat(found->label, " has no effect: ", reason));
+    }
+  };
+  const bool is_constant = options.lr_scheduler_type.starts_with("constant");
+  note(!options.do_eval, {"eval_steps", "eval_iters", "per_device_eval_batch_size"}, "do_eval is off");
+  note(is_constant, {"decay_steps", "min_learning_rate"}, "the learning rate is constant");
+  note(options.synthetic_data, {"input_dir", "split"}, "synthetic_data is on");
+  note(options.warmup_steps > 0, {"warmup_ratio"}, "warmup_steps wins");
+  note(options.continue_training, {"initializer_range"}, "the weights come from model_name_or_path");
+  note(pipeline_stages(options) == 1, {"enable_send_recv_overlap"},
+       "there is one stage, so there are no messages");
+}
+
+void validate_sources(const PretrainOptions& options) {
+  require<ConfigError>(
+      !options.model_name_or_path.empty(),
+      "--model_name_or_path must be given: a directory with config.json, or a preset such as "
+      "braid/llama-10m");
+  require<ConfigError>(!options.output_dir.empty(), "--output_dir must be given: the run's files go there");
+  require<ConfigError>(options.synthetic_data || !options.input_dir.empty(),
+                       "--input_dir must be given: a directory of .bin/.idx files or a prefix of one "
+                       "(`braid data prepare` makes them), or --synthetic_data 1 for random tokens");
+  const auto weights = split_weights(options.split);
+  if (options.synthetic_data) return;
+  require<ConfigError>(!options.do_train || weights[0] > 0,
+                       "--do_train needs a training part, but --split is ", options.split);
+  require<ConfigError>(!options.do_eval || weights[1] > 0,
+                       "--do_eval needs a validation part, but --split is ", options.split);
+}
+
+void validate_learning_rate(const PretrainOptions& options) {
+  const std::string& curve = options.lr_scheduler_type;
+  const bool has_warmup = options.warmup_steps > 0 || options.warmup_ratio > 0;
+  require<ConfigError>(curve != "constant" || !has_warmup,
+                       "--lr_scheduler_type constant has no warm-up, but warmup_steps is ",
+                       options.warmup_steps, " and warmup_ratio ", to_text(options.warmup_ratio),
+                       "; use constant_with_warmup");
+  if (curve == "constant") return;
+  require<ConfigError>(warmup_steps(options) <= static_cast<double>(decay_steps(options)), "the warm-up of ",
+                       to_text(warmup_steps(options)), " steps must end before the decay does, at step ",
+                       decay_steps(options), " (--warmup_steps, --warmup_ratio, --decay_steps, --max_steps)");
+  require<ConfigError>(curve == "constant_with_warmup" || options.min_learning_rate <= options.learning_rate,
+                       "--min_learning_rate must not be above --learning_rate, got ",
+                       to_text(options.min_learning_rate), " and ", to_text(options.learning_rate));
+}
+
+template <typename Value>
+void override_with(const std::optional<Value>& given, Value& field) {
+  if (given) field = *given;
+}
+
+void apply_overrides(const PretrainOptions& options, ModelConfig& config) {
+  // Derived sizes keep following what they were derived from.
+  const bool one_kv_each = config.num_key_value_heads == config.num_attention_heads;
+  const bool even_heads = config.head_dim * config.num_attention_heads == config.hidden_size;
+  override_with(options.vocab_size, config.vocab_size);
+  override_with(options.hidden_size, config.hidden_size);
+  override_with(options.intermediate_size, config.intermediate_size);
+  override_with(options.num_hidden_layers, config.num_hidden_layers);
+  override_with(options.num_attention_heads, config.num_attention_heads);
+  if (one_kv_each) config.num_key_value_heads = config.num_attention_heads;
+  override_with(options.num_key_value_heads, config.num_key_value_heads);
+  if (even_heads && config.num_attention_heads > 0) {
+    config.head_dim = config.hidden_size / config.num_attention_heads;
+  }
+  override_with(options.head_dim, config.head_dim);
+  override_with(options.max_position_embeddings, config.max_position_embeddings);
+  override_with(options.initializer_range, config.initializer_range);
+  override_with(options.rms_norm_eps, config.rms_norm_eps);
+  override_with(options.rope_theta, config.rope_theta);
+  if (options.rope_scaling) {
+    config.rope_scaling = rope_scaling_from_json(*options.rope_scaling, "--rope_scaling");
+  }
+  override_with(options.tie_word_embeddings, config.tie_word_embeddings);
+  if (options.bos_token_id) config.bos_token_id = options.bos_token_id;
+  if (options.eos_token_id) config.eos_token_id = {*options.eos_token_id};
+  if (options.pad_token_id) config.pad_token_id = options.pad_token_id;
+}
+
+// Weights to be continued from fix every size that a tensor has.
+void require_same_shapes(const ModelConfig& loaded, const ModelConfig& wanted) {
+  const auto same = [](const char* name, int64_t has, int64_t asked) {
+    require<ConfigError>(has == asked, "--", name, " ", asked,
+                         " contradicts the weights of --model_name_or_path, which have ", has,
+                         "; leave it out, or start afresh with --continue_training 0");
+  };
+  same("vocab_size", loaded.vocab_size, wanted.vocab_size);
+  same("hidden_size", loaded.hidden_size, wanted.hidden_size);
+  same("intermediate_size", loaded.intermediate_size, wanted.intermediate_size);
+  same("num_hidden_layers", loaded.num_hidden_layers, wanted.num_hidden_layers);
+  same("num_attention_heads", loaded.num_attention_heads, wanted.num_attention_heads);
+  same("num_key_value_heads", loaded.num_key_value_heads, wanted.num_key_value_heads);
+  same("head_dim", loaded.head_dim, wanted.head_dim);
+  same("tie_word_embeddings", loaded.tie_word_embeddings, wanted.tie_word_embeddings);
+}
+
+}  // namespace
+
+PretrainCommand parse_pretrain(std::span<const std::string> arguments) {
+  const OptionTable<PretrainOptions> table = pretrain_table();
+  std::vector<Assignment> given;
+  if (!arguments.empty() && !arguments.front().starts_with("-")) {
+    given = read_option_file(arguments.front());
+    arguments = arguments.subspan(1);
+  }
+  ParsedArguments flags = parse_arguments(arguments, table.specs());
+  given.insert(given.end(), flags.assignments.begin(), flags.assignments.end());
+
+  PretrainCommand command;
+  command.notes = table.apply(command.options, given);
+  read_pipeline_words(command.options, command.notes);
+  validate(command.options);
+  note_unused(command.options, given, command.notes);
+  return command;
+}
+
+void validate(const PretrainOptions& options) {
+  pretrain_table().check(options);
+  require<ConfigError>(options.do_train || options.do_eval,
+                       "nothing to do: give --do_train, --do_eval or both");
+  require<ConfigError>(!options.do_train || options.max_steps >= 1,
+                       "--max_steps must be given with --do_train: the number of updates");
+  validate_sources(options);
+  if (options.do_train) validate_learning_rate(options);
+  require<ConfigError>(
+      !options.bf16 || options.fp16_opt_level != "O0",
+      "--bf16 1 and --fp16_opt_level O0 (all in float32) contradict each other; leave one out");
+  const bool saves = options.save_steps && options.save_strategy.value_or("steps") != "no";
+  require<ConfigError>(
+      !saves || !options.do_train || *options.save_steps > options.max_steps, "--save_steps ",
+      options.save_steps.value_or(0), ": a checkpoint would be due within ", options.max_steps,
+      " steps, and this version of braid has no checkpoints (the finished model is written to "
+      "<output_dir>/hf); leave it out or give --save_strategy no");
+}
+
+void require_world_size(const PretrainOptions& options, int64_t world_size) {
+  const int64_t stages = pipeline_stages(options);
+  require<ConfigError>(world_size == stages, "there are ", world_size,
+                       " ranks, but --pipeline_parallel_degree is ", stages,
+                       ": this version of braid has no data parallelism, so start ", stages,
+                       stages == 1 ? " rank" : " ranks", " or set --pipeline_parallel_degree ", world_size);
+}
+
+int64_t pipeline_stages(const PretrainOptions& options) {
+  return options.pipeline_parallel_degree == -1 ? 1 : options.pipeline_parallel_degree;
+}
+
+double warmup_steps(const PretrainOptions& options) {
+  if (options.lr_scheduler_type == "constant") return 0;
+  if (options.warmup_steps > 0) return static_cast<double>(options.warmup_steps);
+  return options.warmup_ratio * static_cast<double>(std::max<int64_t>(options.max_steps, 0));
+}
+
+int64_t decay_steps(const PretrainOptions& options) {
+  return options.decay_steps.value_or(options.max_steps);
+}
+
+int64_t data_seed(const PretrainOptions& options) { return options.data_seed.value_or(options.seed); }
+
+std::array<double, 3> split_weights(std::string_view text) {
+  const char separator = text.find('/') == text.npos ? ',' : '/';
+  const std::vector<std::string> pieces = split(text, separator);
+  std::array<double, 3> weights{};
+  bool good = pieces.size() <= weights.size();
+  double sum = 0;
+  for (size_t i = 0; good && i < pieces.size(); ++i) {
+    const auto weight = parse_double(trim(pieces[i]));
+    good = weight && std::isfinite(*weight) && *weight >= 0;
+    if (good) sum += weights[i] = *weight;
+  }
+  require<ConfigError>(
+      good && sum > 0 && std::isfinite(sum),
+      "--split must be 1 to 3 numbers, not negative and not all 0, separated by , or /, got '", text, "'");
+  for (double& weight : weights) weight /= sum;
+  return weights;
+}
+
+ModelConfig resolve_model(const PretrainOptions& options, std::optional<int64_t> tokenizer_pieces) {
+  const ModelConfig loaded = load_model_config(options.model_name_or_path);
+  ModelConfig config = loaded;
+  apply_overrides(options, config);
+  if (options.continue_training) {
+    require_same_shapes(loaded, config);
+    require<ConfigError>(
+        std::filesystem::is_directory(options.model_name_or_path),
+        "--continue_training 1 starts from weights, so --model_name_or_path must be a directory with "
+        "them, got '",
+        options.model_name_or_path, "'");
+    require<ConfigError>(options.max_seq_length <= config.max_position_embeddings, "--max_seq_length ",
+                         options.max_seq_length, " is longer than the model's max_position_embeddings, ",
+                         config.max_position_embeddings, "; shorten it, or raise --max_position_embeddings");
+  } else {
+    config.max_position_embeddings = std::max(config.max_position_embeddings, options.max_seq_length);
+    if (tokenizer_pieces && !options.vocab_size) {
+      config.vocab_size = std::max(config.vocab_size, (*tokenizer_pieces + 127) / 128 * 128);
+    }
+  }
+  require<ConfigError>(!tokenizer_pieces || *tokenizer_pieces <= config.vocab_size, "the tokenizer has ",
+                       tokenizer_pieces.value_or(0), " pieces, but the model's vocab_size is ",
+                       config.vocab_size, ": raise --vocab_size or use the model's own tokenizer");
+  validate(config);
+  require<ConfigError>(config.num_hidden_layers >= pipeline_stages(options), "the model has ",
+                       config.num_hidden_layers, " decoder layers, fewer than --pipeline_parallel_degree ",
+                       pipeline_stages(options), ": every stage needs one");
+  return config;
+}
+
+}  // namespace braid::config

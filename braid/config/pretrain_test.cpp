@@ -1,0 +1,306 @@
+#include "braid/config/pretrain.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "braid/base/error.h"
+#include "braid/base/text.h"
+#include "braid/config/option_file.h"
+#include "braid/config/test_directory.h"
+
+namespace braid::config {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::string refusal_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+// The least that a run needs, and more.
+std::vector<std::string> with(const std::string& more) {
+  std::vector<std::string> arguments = {"--model_name_or_path=braid/llama-tiny", "--input_dir=d",
+                                        "--output_dir=o", "--do_train", "--max_steps=20"};
+  for (const std::string& word : split(more, ' ')) {
+    if (!word.empty()) arguments.push_back(word);
+  }
+  return arguments;
+}
+
+TEST(Pretrain, APaddleNlpScriptRunsUnchanged) {
+  const PretrainCommand command = parse_pretrain(split(
+      "--model_type llama --model_name_or_path facebook/llama-7b --tokenizer_name_or_path T --input_dir D "
+      "--output_dir O --split 949,50,1 --max_seq_length 2048 --per_device_train_batch_size 1 "
+      "--per_device_eval_batch_size 1 --gradient_accumulation_steps 16 --use_flash_attention 0 "
+      "--use_fused_rms_norm 0 --fp16 0 --fp16_opt_level O2 --scale_loss 1024 --pipeline_parallel_degree 4 "
+      "--tensor_parallel_degree 1 --pipeline_schedule_mode 1F1B --learning_rate 0.0001 --min_learning_rate "
+      "0.00001 "
+      "--max_steps 20 --save_steps 5000 --weight_decay 0.01 --warmup_ratio 0.01 --max_grad_norm 1.0 "
+      "--logging_steps 1 --dataloader_num_workers 1 --eval_steps 1000 --report_to none --disable_tqdm true "
+      "--continue_training 0 --recompute 0 --recompute_granularity full --do_train --do_eval --device cpu "
+      "--data_impl mmap --enable_auto_parallel 1 --sharding_parallel_degree 1 --sharding stage1",
+      ' '));
+  const PretrainOptions expected{.model_name_or_path = "facebook/llama-7b",
+                                 .tokenizer_name_or_path = "T",
+                                 .input_dir = "D",
+                                 .max_seq_length = 2048,
+                                 .dataloader_num_workers = 1,
+                                 .per_device_train_batch_size = 1,
+                                 .per_device_eval_batch_size = 1,
+                                 .gradient_accumulation_steps = 16,
+                                 .learning_rate = 1e-4,
+                                 .min_learning_rate = 1e-5,
+                                 .warmup_ratio = 0.01,
+                                 .weight_decay = 0.01,
+                                 .fp16_opt_level = "O2",
+                                 .scale_loss = 1024,
+                                 .pipeline_parallel_degree = 4,
+                                 .tensor_parallel_degree = 1,
+                                 .sharding = "stage1",
+                                 .sharding_parallel_degree = 1,
+                                 .enable_auto_parallel = true,
+                                 .do_train = true,
+                                 .do_eval = true,
+                                 .max_steps = 20,
+                                 .eval_steps = 1000,
+                                 .output_dir = "O",
+                                 .logging_steps = 1,
+                                 .disable_tqdm = true,
+                                 .report_to = "none",
+                                 .save_steps = 5000};
+  EXPECT_EQ(command.options, expected);
+  EXPECT_EQ(warmup_steps(command.options), 0.2);
+  EXPECT_EQ(decay_steps(command.options), 20);
+  EXPECT_NO_THROW(require_world_size(command.options, 4));
+  EXPECT_EQ(resolve_model(command.options), ModelConfig{});
+  for (const char* name :
+       {"use_flash_attention", "use_fused_rms_norm", "fp16_opt_level", "scale_loss", "save_steps",
+        "dataloader_num_workers", "recompute_granularity", "enable_auto_parallel", "sharding"}) {
+    EXPECT_THAT(command.notes, Contains(HasSubstr("--" + std::string(name) + " "))) << name;
+  }
+}
+
+TEST(Pretrain, RefusalsNameTheOptionTheValueAndTheWayOut) {
+  const std::vector<std::pair<std::string, std::string>> refusals = {
+      {"--tensor_parallel_degree 2",
+       "--tensor_parallel_degree 2: this version of braid has no tensor parallelism; it takes -1 or 1"},
+      {"--sharding_parallel_degree 2", "no sharding"},
+      {"--sharding stage2", "no sharding stages 2 and 3"},
+      {"--fp16 1", "no fp16 training (--bf16 1"},
+      {"--recompute 1", "no recomputation"},
+      {"--recompute", "no recomputation"},
+      {"--pipeline_schedule_mode ZBH1",
+       "--pipeline_schedule_mode ZBH1: this version of braid has no schedule of that name; it takes FThenB "
+       "or 1F1B"},
+      {"--virtual_pp_degree 2", "no virtual pipeline stages"},
+      {"--sequence_parallel 1", "no sequence parallelism"},
+      {"--sep_parallel_degree 2", "no segment parallelism"},
+      {"--context_parallel_degree 2", "no context parallelism"},
+      {"--hybrid_parallel_topo_order sharding_first", "no other order of ranks"},
+      {"--report_to wandb", "no other place for metrics"},
+      {"--resume_from_checkpoint x", "no checkpoints to go on from"},
+      {"--save_strategy steps", "no checkpoints"},
+      {"--save_steps 20", "--save_steps 20: a checkpoint would be due within 20 steps"},
+      {"--do_predict 1", "no evaluation on the test part"},
+      {"--pipeline_parallel_config enable_timer", "--pipeline_parallel_config enable_timer: this version"},
+      {"--learning_rates 1", "--learning_rates: there is no such option; did you mean learning_rate?"},
+      {"--max_steps=7", "--max_steps is given twice, as '20' and as '7'"},
+      {"--bf16 --fp16_opt_level O0", "contradict each other"},
+      {"--lr_scheduler_type constant --warmup_steps 5", "use constant_with_warmup"},
+      {"--warmup_steps 21", "the warm-up of 21 steps must end before the decay does, at step 20"},
+      {"--learning_rate 1e-6", "--min_learning_rate must not be above --learning_rate, got 1e-05 and 1e-06"},
+      {"--split 0,1,1", "--do_train needs a training part, but --split is 0,1,1"},
+      {"--do_eval --split 1", "--do_eval needs a validation part"},
+      {"--split 1,x", "--split must be 1 to 3 numbers"},
+      {"run.yaml", "unexpected argument 'run.yaml'"},
+  };
+  for (const auto& [more, message] : refusals) {
+    EXPECT_THAT(refusal_of([&, &more = more] { parse_pretrain(with(more)); }), HasSubstr(message)) << more;
+  }
+}
+
+TEST(Pretrain, WhatMustBeGivenIsAskedFor) {
+  const auto refusal = [](PretrainOptions options) { return refusal_of([&] { validate(options); }); };
+  const PretrainOptions good{
+      .model_name_or_path = "m", .input_dir = "d", .do_train = true, .max_steps = 5, .output_dir = "o"};
+  EXPECT_EQ(refusal(good), "accepted");
+  PretrainOptions options = good;
+  options.do_train = false;
+  EXPECT_THAT(refusal(options), HasSubstr("nothing to do"));
+  options = good;
+  options.max_steps = -1;
+  EXPECT_THAT(refusal(options), HasSubstr("--max_steps must be given"));
+  options = good;
+  options.model_name_or_path.clear();
+  EXPECT_THAT(refusal(options), HasSubstr("--model_name_or_path must be given"));
+  options = good;
+  options.output_dir.clear();
+  EXPECT_THAT(refusal(options), HasSubstr("--output_dir must be given"));
+  options = good;
+  options.input_dir.clear();
+  EXPECT_THAT(refusal(options), HasSubstr("--input_dir must be given"));
+  options.synthetic_data = true;
+  EXPECT_EQ(refusal(options), "accepted");
+  options = good;
+  options.max_seq_length = 0;
+  EXPECT_THAT(refusal(options), HasSubstr("--max_seq_length must be a whole number, >= 1, got '0'"));
+}
+
+TEST(Pretrain, SettingsThatMakeNoDifferenceAreNoted) {
+  EXPECT_THAT(parse_pretrain(with("")).notes, IsEmpty());
+  EXPECT_THAT(parse_pretrain(with("--eval_iters 3")).notes,
+              ElementsAre("--eval_iters has no effect: do_eval is off"));
+  EXPECT_THAT(parse_pretrain(with("--lr_scheduler_type constant --decay_steps 9")).notes,
+              ElementsAre(HasSubstr("--decay_steps has no effect")));
+  EXPECT_THAT(parse_pretrain(with("--synthetic_data")).notes,
+              ElementsAre(HasSubstr("--input_dir has no effect")));
+  EXPECT_THAT(parse_pretrain(with("--save_strategy no --save_steps 5")).notes,
+              ElementsAre(HasSubstr("--save_steps 5 has no effect: no checkpoint is due")));
+}
+
+TEST(Pretrain, PipelineWordsSetTheOptionOfThatName) {
+  std::vector<std::string> arguments = with("--pipeline_parallel_degree 2");
+  arguments.push_back("--pipeline_parallel_config=enable_send_recv_overlap  disable_p2p_cache_shape");
+  const PretrainCommand command = parse_pretrain(arguments);
+  EXPECT_TRUE(command.options.enable_send_recv_overlap);
+  EXPECT_THAT(command.notes, ElementsAre(HasSubstr("disable_p2p_cache_shape has no effect")));
+}
+
+TEST(Pretrain, FlagsWinOverTheFile) {
+  const TestDirectory directory;
+  const std::string file = directory.write("run.json", R"({
+    "model_name_or_path": "braid/llama-tiny", "input_dir": "d", "output_dir": "o", "do_train": true,
+    "max_steps": 10, "num_hidden_layers": 7, "learning_rate": 0.001})");
+  const PretrainOptions options =
+      parse_pretrain(std::vector<std::string>{file, "--max_steps", "30", "--bf16"}).options;
+  EXPECT_EQ(options.max_steps, 30);
+  EXPECT_EQ(options.num_hidden_layers, 7);
+  EXPECT_EQ(options.learning_rate, 0.001);
+  EXPECT_TRUE(options.bf16);
+
+  const std::string bad = directory.write("bad.json", "{\n\"max_step\": 10}");
+  EXPECT_THAT(refusal_of([&] { parse_pretrain(std::vector<std::string>{bad}); }),
+              HasSubstr("bad.json:2: max_step: there is no such option; did you mean max_steps?"));
+  const std::string wrong = directory.write("wrong.json", "{\"max_steps\": \"many\"}");
+  EXPECT_THAT(refusal_of([&] { parse_pretrain(std::vector<std::string>{wrong}); }),
+              HasSubstr("wrong.json:1: max_steps must be a whole number, -1 or >= 1, got 'many'"));
+  EXPECT_THAT(refusal_of([&] { parse_pretrain(std::vector<std::string>{"train"}); }),
+              HasSubstr("'train' is not a file of options"));
+}
+
+TEST(Pretrain, AYamlFileGivesTheSameAsAJsonFile) {
+  const TestDirectory directory;
+  const std::string yaml = directory.write(
+      "run.yaml",
+      "model_name_or_path: llama-tiny\ninput_dir: d\noutput_dir: o\ndo_train: yes\nmax_steps: 10\n");
+  if (!has_yaml()) {
+    EXPECT_THAT(refusal_of([&] { parse_pretrain(std::vector<std::string>{yaml}); }),
+                HasSubstr("BRAID_WITH_YAML"));
+    return;
+  }
+  const std::string json = directory.write(
+      "run.json",
+      R"({"model_name_or_path": "llama-tiny", "input_dir": "d", "output_dir": "o", "do_train": true, "max_steps": 10})");
+  EXPECT_EQ(parse_pretrain(std::vector<std::string>{yaml}).options,
+            parse_pretrain(std::vector<std::string>{json}).options);
+}
+
+TEST(Pretrain, OneRankAStage) {
+  EXPECT_NO_THROW(require_world_size({}, 1));
+  EXPECT_THAT(
+      refusal_of([] { require_world_size({.pipeline_parallel_degree = 2}, 4); }),
+      HasSubstr("there are 4 ranks, but --pipeline_parallel_degree is 2: this version of braid has no data "
+                "parallelism, so start 2 ranks"));
+}
+
+TEST(Pretrain, WarmupSeedsAndSplit) {
+  EXPECT_EQ(warmup_steps({.warmup_ratio = 0.5, .max_steps = 100}), 50);
+  EXPECT_EQ(warmup_steps({.warmup_ratio = 0.5, .warmup_steps = 3, .max_steps = 100}), 3);
+  EXPECT_EQ(warmup_steps({.lr_scheduler_type = "constant", .warmup_ratio = 0.5, .max_steps = 100}), 0);
+  EXPECT_EQ(decay_steps({.decay_steps = 7, .max_steps = 100}), 7);
+  EXPECT_EQ(data_seed({}), 42);
+  EXPECT_EQ(data_seed({.data_seed = 5}), 5);
+  EXPECT_THAT(split_weights("3/1"), ElementsAre(0.75, 0.25, 0));
+  EXPECT_THAT(split_weights("2"), ElementsAre(1, 0, 0));
+  for (const char* text : {"", "0,0,0", "1,2,3,4", "1,-1", "1,,1", "nan", "inf", "1;2", "1,2/3"}) {
+    EXPECT_THROW(split_weights(text), ConfigError) << text;
+  }
+}
+
+TEST(ResolveModel, OverridesKeepDerivedSizesInStep) {
+  const ModelConfig config = resolve_model({.model_name_or_path = "llama-7b",
+                                            .vocab_size = 100,
+                                            .hidden_size = 96,
+                                            .num_hidden_layers = 2,
+                                            .num_attention_heads = 6,
+                                            .rope_scaling = R"({"rope_type": "linear", "factor": 2})",
+                                            .tie_word_embeddings = true,
+                                            .eos_token_id = 9,
+                                            .max_seq_length = 16});
+  EXPECT_EQ(config.vocab_size, 100);
+  EXPECT_EQ(config.head_dim, 16);
+  EXPECT_EQ(config.num_key_value_heads, 6);
+  EXPECT_EQ(config.rope_scaling.factor, 2);
+  EXPECT_TRUE(config.tie_word_embeddings);
+  EXPECT_EQ(config.eos_token_id, (std::vector<int64_t>{9}));
+  EXPECT_EQ(config.max_position_embeddings, 2048);
+  EXPECT_THROW(resolve_model({.model_name_or_path = "llama-7b", .num_attention_heads = 5}), ConfigError);
+}
+
+TEST(ResolveModel, AFreshModelGetsRoomForTheDataAndTheTokenizer) {
+  const PretrainOptions options{.model_name_or_path = "llama-tiny", .max_seq_length = 300};
+  EXPECT_EQ(resolve_model(options, 1000).vocab_size, 1024);
+  EXPECT_EQ(resolve_model(options, 1025).vocab_size, 1152);
+  EXPECT_EQ(resolve_model(options).max_position_embeddings, 300);
+  PretrainOptions small = options;
+  small.vocab_size = 500;
+  EXPECT_EQ(resolve_model(small, 500).vocab_size, 500);
+  EXPECT_THAT(refusal_of([&] { resolve_model(small, 501); }),
+              HasSubstr("the tokenizer has 501 pieces, but the model's vocab_size is 500"));
+}
+
+TEST(ResolveModel, WeightsToContinueFromFixTheShapes) {
+  const TestDirectory directory;
+  directory.write("m/config.json",
+                  R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 256,
+                      "max_position_embeddings": 128})");
+  PretrainOptions options{
+      .model_name_or_path = directory.path("m"), .continue_training = true, .max_seq_length = 128};
+  EXPECT_EQ(resolve_model(options, 200).vocab_size, 256);
+  EXPECT_THAT(refusal_of([&] { resolve_model(options, 300); }), HasSubstr("the tokenizer has 300 pieces"));
+  options.hidden_size = 64;
+  options.rms_norm_eps = 1e-5;
+  EXPECT_EQ(resolve_model(options).rms_norm_eps, 1e-5);
+  options.hidden_size = 128;
+  EXPECT_THAT(refusal_of([&] { resolve_model(options); }),
+              HasSubstr("--hidden_size 128 contradicts the weights of --model_name_or_path, which have 64"));
+  options.hidden_size.reset();
+  options.max_seq_length = 129;
+  EXPECT_THAT(refusal_of([&] { resolve_model(options); }), HasSubstr("--max_seq_length 129 is longer than"));
+  EXPECT_THAT(
+      refusal_of([] { resolve_model({.model_name_or_path = "llama-7b", .continue_training = true}); }),
+      HasSubstr("must be a directory with them, got 'llama-7b'"));
+}
+
+TEST(ResolveModel, EveryStageNeedsALayer) {
+  EXPECT_NO_THROW(resolve_model({.model_name_or_path = "llama-tiny", .pipeline_parallel_degree = 4}));
+  EXPECT_THAT(
+      refusal_of([] { resolve_model({.model_name_or_path = "llama-tiny", .pipeline_parallel_degree = 5}); }),
+      HasSubstr("the model has 4 decoder layers, fewer than --pipeline_parallel_degree 5"));
+}
+
+}  // namespace
+}  // namespace braid::config

@@ -1,0 +1,13 @@
+#include "braid/base/error.h"
+#include "braid/config/option_file.h"
+
+namespace braid::config {
+
+std::vector<Assignment> parse_yaml_options(std::string_view, std::string_view file_name) {
+  throw ConfigError(
+      cat(file_name, ": this build has no YAML: configure with BRAID_WITH_YAML=ON, or use JSON"));
+}
+
+bool has_yaml() { return false; }
+
+}  // namespace braid::config

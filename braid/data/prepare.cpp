@@ -1,0 +1,225 @@
+#include "braid/data/prepare.h"
+
+#include <condition_variable>
+#include <deque>
+#include <filesystem>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "braid/base/error.h"
+#include "braid/base/text.h"
+#include "braid/data/tokenizer.h"
+
+namespace braid::data {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+struct Batch {
+  std::vector<std::string> texts;
+  int64_t done_bytes = 0;  // of the input, with this batch
+};
+
+struct Encoded {
+  std::vector<std::vector<int64_t>> documents;
+  int64_t done_bytes = 0;
+};
+
+// Threads that run tasks in the order they were given. Its destructor drops tasks not begun and joins.
+class Workers {
+ public:
+  explicit Workers(int32_t count) {
+    for (int32_t i = 0; i < count; ++i) threads_.emplace_back([this] { run(); });
+  }
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+  ~Workers() {
+    {
+      const std::scoped_lock lock(mutex_);
+      stopping_ = true;
+      tasks_.clear();
+    }
+    wake_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  std::future<Encoded> submit(std::packaged_task<Encoded()> task) {
+    auto result = task.get_future();
+    {
+      const std::scoped_lock lock(mutex_);
+      tasks_.push_back(std::move(task));
+    }
+    wake_.notify_one();
+    return result;
+  }
+
+ private:
+  void run() {
+    while (true) {
+      std::packaged_task<Encoded()> task;
+      {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+        if (stopping_) return;
+        task = std::move(tasks_.front());
+        tasks_.pop_front();
+      }
+      task();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::packaged_task<Encoded()>> tasks_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+void check_output(const PrepareOptions& options, const std::string& prefix) {
+  require<ConfigError>(!prefix.empty() && !prefix.ends_with('/') && !fs::is_directory(prefix),
+                       "output_prefix must name files, as in out/corpus "
+                       "for out/corpus.bin and out/corpus.idx; got '",
+                       options.output_prefix, "'");
+  for (const char* suffix : {".bin", ".idx"}) {
+    require<ConfigError>(
+        options.existing == Existing::kReplace || !fs::exists(prefix + suffix), prefix, suffix,
+        " exists: choose another output_prefix, or say that it is to be replaced (--overwrite)");
+  }
+  const fs::path folder = fs::path(prefix).parent_path();
+  std::error_code error;
+  if (!folder.empty()) fs::create_directories(folder, error);
+  require<DataError>(!error, "the folder ", folder.string(),
+                     " of output_prefix could not be created: ", error.message());
+}
+
+// Documents of about this much text go to a worker together.
+constexpr int64_t kBatchBytes = 256 * 1024;
+
+class Preparation {
+ public:
+  Preparation(const PrepareOptions& options, const std::function<void(const PrepareProgress&)>& progress)
+      : options_(options),
+        progress_(progress),
+        tokenizer_(make_tokenizer(options.tokenizer)),
+        source_(options.text) {
+    summary_.vocabulary_size = tokenizer_->vocabulary_size();
+    summary_.token_type = token_type_for_vocabulary(summary_.vocabulary_size);
+    if (options.document_end == DocumentEnd::kEosToken) end_ = tokenizer_->eos_id();
+    require<ConfigError>(options.document_end == DocumentEnd::kNone || end_, "tokenizer ", tokenizer_->name(),
+                         " has no id for the end of a document: ask for none (--append_eod 0)");
+  }
+
+  PrepareSummary run(const std::string& prefix) {
+    const auto start = Clock::now();
+    IndexedWriter writer(prefix, summary_.token_type);
+    Workers workers(options_.workers);
+    std::deque<std::future<Encoded>> under_way;
+    for (auto batch = read_batch(); !batch.texts.empty(); batch = read_batch()) {
+      under_way.push_back(workers.submit(
+          std::packaged_task<Encoded()>([this, waiting = std::move(batch)] { return encode(waiting); })));
+      // Enough that no worker waits for one slow document, few enough to stay in memory.
+      if (under_way.size() > 4 * static_cast<size_t>(options_.workers)) write_front(under_way, writer);
+    }
+    while (!under_way.empty()) write_front(under_way, writer);
+    summary_.text = source_.counts();
+    const std::string left_out = left_out_text(summary_.text);
+    require<ConfigError>(summary_.documents > 0, "the input holds no text: ", summary_.text.files,
+                         " file(s) read, ", summary_.empty_documents, " empty document(s)",
+                         left_out.empty() ? "" : "; " + left_out);
+    writer.finish();
+    done_bytes_ = source_.done_bytes();
+    report();
+    summary_.elapsed = Clock::now() - start;
+    return summary_;
+  }
+
+ private:
+  Batch read_batch() {
+    Batch batch;
+    int64_t bytes = 0;
+    while (bytes < kBatchBytes) {
+      auto document = source_.next();
+      if (!document) break;
+      if (document->text.empty()) {
+        ++summary_.empty_documents;
+        continue;
+      }
+      bytes += static_cast<int64_t>(document->text.size());
+      batch.texts.push_back(std::move(document->text));
+    }
+    summary_.text_bytes += bytes;
+    batch.done_bytes = source_.done_bytes();
+    return batch;
+  }
+
+  // Runs on the workers: touches nothing that changes.
+  Encoded encode(const Batch& batch) const {
+    Encoded encoded{.documents = {}, .done_bytes = batch.done_bytes};
+    for (const std::string& text : batch.texts) {
+      auto ids = tokenizer_->encode(text);
+      if (end_) ids.push_back(*end_);
+      encoded.documents.push_back(std::move(ids));
+    }
+    return encoded;
+  }
+
+  void write_front(std::deque<std::future<Encoded>>& under_way, IndexedWriter& writer) {
+    const Encoded encoded = under_way.front().get();
+    under_way.pop_front();
+    for (const auto& ids : encoded.documents) {
+      writer.add_sequence(ids);
+      writer.end_document();
+      ++summary_.documents;
+      summary_.tokens += static_cast<int64_t>(ids.size());
+    }
+    done_bytes_ = encoded.done_bytes;
+    constexpr std::chrono::milliseconds kBetweenReports{100};
+    if (Clock::now() - last_report_ >= kBetweenReports) report();
+  }
+
+  void report() {
+    last_report_ = Clock::now();
+    if (progress_) progress_({done_bytes_, source_.total_bytes(), summary_.documents, summary_.tokens});
+  }
+
+  const PrepareOptions& options_;
+  const std::function<void(const PrepareProgress&)>& progress_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  TextSource source_;
+  std::optional<int64_t> end_;
+  PrepareSummary summary_;
+  int64_t done_bytes_ = 0;
+  Clock::time_point last_report_;
+};
+
+}  // namespace
+
+PrepareSummary prepare(const PrepareOptions& options,
+                       const std::function<void(const PrepareProgress&)>& progress) {
+  require<ConfigError>(options.workers >= 1, "workers must be >= 1, got ", options.workers);
+  Preparation preparation(options, progress);
+  const std::string prefix = index_prefix(options.output_prefix);
+  check_output(options, prefix);
+  return preparation.run(prefix);
+}
+
+std::string to_text(const PrepareSummary& summary) {
+  const double seconds = std::max(summary.elapsed.count(), 1e-9);
+  const auto text_bytes = static_cast<double>(summary.text_bytes);
+  std::string text =
+      cat(summary.documents, " documents, ", summary.tokens, " tokens (", name_of(summary.token_type), "), ",
+          fixed(text_bytes / static_cast<double>(std::max<int64_t>(summary.tokens, 1)), 2),
+          " bytes a token\n", bytes_text(static_cast<uint64_t>(summary.text_bytes)), " of text in ",
+          fixed(seconds, 1), " s, ", bytes_text(static_cast<uint64_t>(text_bytes / seconds)), "/s\n");
+  const std::string left_out = left_out_text(summary.text);
+  if (!left_out.empty()) text += left_out + "\n";
+  if (summary.empty_documents > 0) text += cat("left out: ", summary.empty_documents, " empty document(s)\n");
+  if (summary.text.invalid_utf8 > 0)
+    text += cat("not UTF-8: ", summary.text.invalid_utf8, " place(s), replaced by U+FFFD\n");
+  return text;
+}
+
+}  // namespace braid::data

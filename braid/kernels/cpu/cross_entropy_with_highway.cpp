@@ -1,0 +1,130 @@
+// Cross-entropy of one row after another: maximum and sum of exponentials together, then the gradient in
+// place.
+#include "braid/kernels/cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "braid/kernels/cpu/cross_entropy_with_highway.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "braid/kernels/cpu/kernels.h"
+#include "braid/kernels/cpu/parallel.h"
+#include "braid/kernels/cpu/rows.h"
+#include "braid/kernels/cpu/vec-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace braid::kernels::cpu::HWY_NAMESPACE {
+
+struct Softmax {
+  float max;
+  double sum;  // of exp(x - max)
+};
+
+// Block by block, so that a row of any length is read from memory once: the sum is scaled when a later block
+// has a larger maximum.
+template <typename T>
+Softmax softmax_of(const T* x, size_t width) {
+  constexpr size_t kBlock = 4096;
+  const Tail lowest = {0, -std::numeric_limits<float>::infinity()};
+  Softmax result = {lowest.pad, 0};
+  for (size_t begin = 0; begin < width; begin += kBlock) {
+    const size_t size = HWY_MIN(kBlock, width - begin);
+    const T* block = x + begin;
+    const Vec lowest_vec = hn::Set(kF32, lowest.pad);
+    Vec maxima[4] = {lowest_vec, lowest_vec, lowest_vec, lowest_vec};
+    for_each_vector(size, lowest, [&](size_t i, auto slot, auto part) HWY_ATTR {
+      maxima[slot] = hn::Max(load(block + i, part), maxima[slot]);
+    });
+    const Vec top = hn::Max(hn::Max(maxima[0], maxima[1]), hn::Max(maxima[2], maxima[3]));
+    const float max = HWY_MAX(result.max, hn::GetLane(hn::MaxOfLanes(kF32, top)));
+    if (result.sum != 0) result.sum *= std::exp(static_cast<double>(result.max) - max);
+    result.max = max;
+    const Vec shift = hn::Set(kF32, max);
+    Vec sums[4] = {hn::Zero(kF32), hn::Zero(kF32), hn::Zero(kF32), hn::Zero(kF32)};
+    for_each_vector(size, lowest, [&](size_t i, auto slot, auto part) HWY_ATTR {
+      const Vec x_minus_max = hn::Sub(load(block + i, part), shift);
+      // Exp makes 0 of a NaN, which would hide a training run that has gone wrong.
+      const Vec e = hn::IfThenElse(hn::IsNaN(x_minus_max), x_minus_max, hn::Exp(kF32, x_minus_max));
+      sums[slot] = hn::Add(sums[slot], e);
+    });
+    result.sum += static_cast<double>(sum_of(sums));
+  }
+  return result;
+}
+
+template <typename T>
+HWY_INLINE float scalar(const T* p) {
+  return hn::GetLane(load(p, Tail{1}));
+}
+
+template <typename T>
+void cross_entropy_rows_of(const CrossEntropyRows& a, size_t begin, size_t end) {
+  for (size_t row = begin; row < end; ++row) {
+    T* x = static_cast<T*>(a.logits) + row * a.width;
+    a.losses[row] = 0;
+    if (a.targets[row] == kIgnoredTarget) {
+      if (a.with_gradient) std::memset(static_cast<void*>(x), 0, a.width * sizeof(T));
+      continue;
+    }
+    const Softmax softmax = softmax_of(x, a.width);
+    T* own = x + a.targets[row];
+    const double own_minus_max = static_cast<double>(scalar(own)) - softmax.max;
+    a.losses[row] = std::log(softmax.sum) - own_minus_max;
+    if (!a.with_gradient) continue;
+    const Vec shift = hn::Set(kF32, softmax.max);
+    const Vec factor = hn::Set(kF32, static_cast<float>(a.grad_scale / softmax.sum));
+    for_each_vector(a.width, [&](size_t i, auto /*slot*/, auto part) HWY_ATTR {
+      store(hn::Mul(hn::Exp(kF32, hn::Sub(load(x + i, part), shift)), factor), x + i, part);
+    });
+    const double own_gradient = (std::exp(own_minus_max) / softmax.sum - 1) * a.grad_scale;
+    store(hn::Set(kF32, static_cast<float>(own_gradient)), own, Tail{1});
+  }
+}
+
+void cross_entropy_rows(const CrossEntropyRows& a, size_t begin, size_t end) {
+  if (a.bf16) {
+    cross_entropy_rows_of<uint16_t>(a, begin, end);
+  } else {
+    cross_entropy_rows_of<float>(a, begin, end);
+  }
+}
+
+}  // namespace braid::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace braid::kernels::cpu {
+
+HWY_EXPORT(cross_entropy_rows);
+
+LossSum softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& targets,
+                              std::optional<double> grad_scale) {
+  std::vector<double> losses(static_cast<size_t>(logits.size(0)));
+  // Without a gradient the logits are only read.
+  const CrossEntropyRows rows = {.bf16 = logits.scalar_type() == at::kBFloat16,
+                                 .width = static_cast<size_t>(logits.size(1)),
+                                 .logits = logits.data_ptr(),
+                                 .targets = targets.const_data_ptr<int64_t>(),
+                                 .losses = losses.data(),
+                                 .with_gradient = grad_scale.has_value(),
+                                 .grad_scale = grad_scale.value_or(0)};
+  for_row_ranges(logits.size(0), logits.size(1), [&](size_t begin, size_t end) {
+    HWY_DYNAMIC_DISPATCH(cross_entropy_rows)(rows, begin, end);
+  });
+  LossSum result;
+  for (size_t row = 0; row < losses.size(); ++row) {
+    result.sum += losses[row];
+    if (rows.targets[row] != kIgnoredTarget) ++result.count;
+  }
+  return result;
+}
+
+}  // namespace braid::kernels::cpu
+#endif

@@ -1,0 +1,71 @@
+// Rotary position embedding in place on packed query, key and value rows, and its inverse fused with packing
+// their gradients.
+//
+// A row of qkv holds (query heads + 2 * key-value heads) * d numbers: queries, then keys, then values.
+// Feature i of a head turns with feature i + d/2 (the pairing of Hugging Face's Llama weights), by angle
+// position * frequency_i. Source: Su et al. 2021, arXiv:2104.09864, section 3.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace braid::kernels {
+
+/// How the frequencies are stretched for contexts longer than those trained on (config.json's
+/// "rope_scaling").
+struct RopeScaling {
+  enum class Type : uint8_t { kNone, kLinear, kLlama3 };
+  Type type = Type::kNone;
+  double factor = 1.0;
+  // kLlama3 only: wavelengths above original_max_positions / low_freq_factor are stretched by `factor`, those
+  // below original_max_positions / high_freq_factor are kept, the ones between are blended.
+  double low_freq_factor = 1.0;
+  double high_freq_factor = 4.0;
+  int64_t original_max_positions = 8192;
+};
+
+/// Cosine and sine of each position's angles.
+struct RopeTable {
+  at::Tensor cos_Sd;  // [S, d/2] float32
+  at::Tensor sin_Sd;  // [S, d/2] float32
+};
+
+struct RopeTableOptions {
+  int64_t max_positions = 0;  // S
+  int64_t head_dim = 0;       // d, even
+  double theta = 10000.0;
+  RopeScaling scaling = {};
+};
+
+/// The table on the CPU, computed in double. Throws ConfigError for an odd head_dim or a value out of range.
+RopeTable rope_table(const RopeTableOptions& options);
+
+struct RopeShape {
+  int64_t seq = 0;  // tokens of one sequence; row r of qkv stands at position r % seq
+  int64_t query_heads = 0;
+  int64_t key_value_heads = 0;
+};
+
+/// Turns queries and keys in place; values stay.
+///
+///   qkv_TE  [T, (query_heads + 2 * key_value_heads) * d]  float32, bfloat16 or float64, contiguous; T a
+///   multiple of seq
+///
+/// Throws ShapeError if the shapes or the table's device do not fit.
+void rope_forward_(const at::Tensor& qkv_TE, const RopeTable& table, const RopeShape& shape);
+
+/// Gradient of qkv before the rotation, packed as qkv is: queries and keys turned back, values copied.
+///
+///   dq            [batch, query_heads, seq, d]  any strides
+///   dk, dv        [batch, n, seq, d]            any strides; n is key_value_heads, or query_heads if keys
+///   and values were
+///                 repeated for grouped queries: then each group is summed in ascending order, wide, and
+///                 rounded once
+///   returns       [batch * seq, (query_heads + 2 * key_value_heads) * d], dtype of dq
+///
+/// Throws ShapeError if the shapes do not fit.
+at::Tensor rope_backward_pack(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv,
+                              const RopeTable& table, const RopeShape& shape);
+
+}  // namespace braid::kernels

@@ -1,0 +1,50 @@
+#include "braid/launch/rank_log.h"
+
+#include <cstring>
+#include <filesystem>
+
+#include "braid/base/error.h"
+
+namespace braid::launch {
+
+RankLog::RankLog(std::string path) : path_(std::move(path)) {
+  const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  require<ConfigError>(file >= 0, "--log_dir: cannot write ", path_, ": ", std::strerror(errno));
+  file_ = above_standard(FileDescriptor(file));
+}
+
+std::optional<std::string> RankLog::take(std::string_view bytes) { return write(text_.take(bytes)); }
+
+std::optional<std::string> RankLog::finish() {
+  std::optional<std::string> reason = write(text_.finish());
+  file_.close();
+  return reason;
+}
+
+std::optional<std::string> RankLog::write(std::string_view text) {
+  while (file_ && !text.empty()) {
+    const ssize_t count = ::write(file_.get(), text.data(), text.size());
+    if (count >= 0) {
+      text.remove_prefix(static_cast<size_t>(count));
+    } else if (errno != EINTR) {
+      const int error = errno;
+      file_.close();
+      return std::strerror(error);
+    }
+  }
+  return std::nullopt;
+}
+
+std::string log_path(const std::string& directory, int64_t local_rank) {
+  return (std::filesystem::path(directory) / cat("workerlog.", local_rank)).string();
+}
+
+void make_log_directory(const std::string& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  require<ConfigError>(!error, "--log_dir ", directory, " cannot be created: ", error.message());
+  require<ConfigError>(std::filesystem::is_directory(directory, error), "--log_dir ", directory,
+                       " is not a directory");
+}
+
+}  // namespace braid::launch

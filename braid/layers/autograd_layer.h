@@ -1,0 +1,55 @@
+// Any differentiable function or torch::nn::Module as a Layer, its B and W through libtorch's autograd.
+//
+// B asks autograd for the gradient of the input alone and keeps the graph; W asks for the gradients of the
+// parameters alone and drops it. So a split backward walks the graph's activation gradients twice: write the
+// three methods by hand where that matters.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "braid/layers/layer.h"
+
+namespace braid::layers {
+
+/// From F to B: input, output and autograd's graph between them (whose own tensors bytes() does not see).
+/// From B to W: those and dy.
+class AutogradSaved final : public Saved {
+ public:
+  std::vector<const at::Tensor*> tensors() const override { return {&x, &y, &dy}; }
+  at::Tensor x, y, dy;
+};
+
+class AutogradLayer final : public Layer {
+ public:
+  /// `function` maps [b, s, H] to [b, s, H'] and is differentiable by x and by `parameters` (name and leaf
+  /// tensor that requires grad). The tensors must be the ones that `function` uses; they become the values of
+  /// this layer's parameters. Throws ShapeError for a tensor that is no leaf or does not require grad.
+  AutogradLayer(std::function<at::Tensor(const at::Tensor&)> function,
+                const std::vector<std::pair<std::string, at::Tensor>>& parameters);
+
+  std::unique_ptr<Saved> make_saved() const override { return std::make_unique<AutogradSaved>(); }
+  at::Tensor forward(const at::Tensor& x, Saved* saved) override;
+  at::Tensor backward_input(const at::Tensor& dy, Saved& saved) override;
+  void backward_weight(Saved& saved) override;
+  void append_parameters(std::vector<tensor::Parameter*>& parameters) override;
+
+ private:
+  std::function<at::Tensor(const at::Tensor&)> function_;
+  std::vector<at::Tensor> leaves_;
+  std::vector<std::unique_ptr<tensor::Parameter>> parameters_;
+};
+
+/// `module` (a shared_ptr to a torch::nn::Module with forward(Tensor) -> Tensor) as a Layer; parameter names
+/// get `prefix`. Include <torch/nn/module.h> yourself: this header does not pay for it.
+template <typename Module>
+std::unique_ptr<Layer> make_module_layer(std::shared_ptr<Module> module, const std::string& prefix) {
+  std::vector<std::pair<std::string, at::Tensor>> parameters;
+  for (const auto& item : module->named_parameters())
+    parameters.emplace_back(prefix + item.key(), item.value());
+  return std::make_unique<AutogradLayer>([module](const at::Tensor& x) { return module->forward(x); },
+                                         parameters);
+}
+
+}  // namespace braid::layers

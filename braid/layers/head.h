@@ -1,0 +1,66 @@
+// The end of the model: final norm, projection to the vocabulary, cross-entropy.
+//
+// The logits of a microbatch are never whole in memory: they are made, turned into their own gradient, used
+// for the gradients of the norm's output and of the weight, and dropped, some rows at a time. So F does the
+// work of B and W for the projection (see docs/decisions/head-gradient-in-forward.md); B finishes the norm, W
+// adds the norm's weight gradient.
+#pragma once
+
+#include "braid/layers/layer.h"
+#include "braid/layers/linear.h"
+#include "braid/layers/rms_norm.h"
+
+namespace braid::layers {
+
+/// From F to B: the norm's, and the gradient of its output. From B to W: the norm's weight gradient.
+class HeadSaved final : public Saved {
+ public:
+  std::vector<const at::Tensor*> tensors() const override;
+  RmsNormSaved norm;
+  at::Tensor dnormed;  ///< [b, s, H]
+};
+
+struct Loss {
+  double sum = 0;      ///< of the counted tokens' losses, in nats
+  int64_t tokens = 0;  ///< how many were counted
+  bool operator==(const Loss&) const = default;
+};
+
+class Head final : public Layer {
+ public:
+  struct Options {
+    std::string norm_name = "model.norm.weight";
+    std::string name = "lm_head.weight";
+    int64_t hidden = 0;      ///< H
+    int64_t vocabulary = 0;  ///< V
+    double norm_eps = 1e-6;
+    int64_t logits_bytes = int64_t{64} << 20;  ///< the most that logits may take at once
+    at::TensorOptions tensor_options;
+  };
+  explicit Head(const Options& options);
+
+  std::unique_ptr<Saved> make_saved() const override { return std::make_unique<HeadSaved>(); }
+
+  /// Logits [b, s, V] of x [b, s, H], for generation. `saved` must be null: training goes through loss().
+  at::Tensor forward(const at::Tensor& x, Saved* saved) override;
+
+  /// F of training and evaluation: the loss of x [b, s, H] against labels [b, s] int64 (-100: not counted).
+  /// With `saved`, also the gradient of `gradient_scale` times the loss sum: the projection's weight gradient
+  /// enters its main_grad now, the rest waits in `saved` for B and W. Pass 1 / (tokens of the whole step) to
+  /// train on the mean.
+  Loss loss(const at::Tensor& x, const at::Tensor& labels, double gradient_scale, HeadSaved* saved);
+
+  /// B. `dy` is not used, the loss is the last value; pass an undefined tensor.
+  at::Tensor backward_input(const at::Tensor& dy, Saved& saved) override;
+  void backward_weight(Saved& saved) override;
+  void append_parameters(std::vector<tensor::Parameter*>& parameters) override;
+
+  Linear& projection() { return projection_; }
+
+ private:
+  int64_t logits_bytes_;
+  RmsNorm norm_;
+  Linear projection_;
+};
+
+}  // namespace braid::layers

@@ -1,0 +1,25 @@
+#include "braid/layers/layer.h"
+
+#include <ATen/ATen.h>
+
+#include <set>
+
+namespace braid::layers {
+
+int64_t Saved::bytes() const {
+  std::set<const void*> counted;
+  int64_t sum = 0;
+  for (const at::Tensor* t : tensors()) {
+    if (t->defined() && counted.insert(t->storage().data()).second)
+      sum += static_cast<int64_t>(t->storage().nbytes());
+  }
+  return sum;
+}
+
+std::vector<tensor::Parameter*> parameters_of(const std::vector<std::unique_ptr<Layer>>& layers) {
+  std::vector<tensor::Parameter*> parameters;
+  for (const auto& layer : layers) layer->append_parameters(parameters);
+  return parameters;
+}
+
+}  // namespace braid::layers

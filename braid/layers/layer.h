@@ -1,0 +1,63 @@
+// A layer is its three parts: forward (F), gradient of the input (B), gradient of the weights (W).
+//
+// Zero-bubble schedules run B and W apart; the others run B and then W, layer by layer. Either way a layer
+// computes the same numbers. Source of the split: Qi et al. 2023, "Zero bubble pipeline parallelism",
+// arXiv:2401.10241, section 2.
+//
+// Shapes in this folder: b sequences, s tokens each, T = b * s rows, H hidden size.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "braid/tensor/parameter.h"
+
+namespace braid::layers {
+
+/// What a layer keeps of one microbatch, from F to B and from B to W. Each layer has a type of its own.
+class Saved {
+ public:
+  virtual ~Saved() = default;
+
+  /// The tensors held now; undefined ones included.
+  virtual std::vector<const at::Tensor*> tensors() const = 0;
+
+  /// Bytes held now; a storage that several tensors share counts once.
+  int64_t bytes() const;
+  bool empty() const { return bytes() == 0; }
+};
+
+class Layer {
+ public:
+  virtual ~Layer() = default;
+
+  /// An empty record for one microbatch.
+  virtual std::unique_ptr<Saved> make_saved() const = 0;
+
+  /// F. Returns y [b, s, H'] for x [b, s, H] (token ids [b, s] int64 for the embedding). Keeps in `saved`
+  /// what B and W need; without `saved` (evaluation, generation) it keeps nothing. x must not be changed by
+  /// the caller while `saved` holds it.
+  virtual at::Tensor forward(const at::Tensor& x, Saved* saved) = 0;
+
+  /// B. Returns dx [b, s, H], the gradient of the loss by x, for dy [b, s, H'] (undefined for the embedding,
+  /// whose input has none). Drops from `saved` what only B needed, leaves what W needs. May keep dy, which
+  /// the caller must not change until W.
+  virtual at::Tensor backward_input(const at::Tensor& dy, Saved& saved) = 0;
+
+  /// W. Adds the weight gradients of this microbatch into the parameters' main_grad (overwrites them for the
+  /// first microbatch of a step, see Parameter::gradient_started) and leaves `saved` empty. Call it in
+  /// ascending order of microbatches: that is what makes the sums the same bits under every schedule.
+  virtual void backward_weight(Saved& saved) = 0;
+
+  /// Appends the layer's parameters, in a fixed order. They live as long as the layer.
+  virtual void append_parameters(std::vector<tensor::Parameter*>& parameters) = 0;
+};
+
+/// The parameters of `layers` in order.
+std::vector<tensor::Parameter*> parameters_of(const std::vector<std::unique_ptr<Layer>>& layers);
+
+}  // namespace braid::layers

@@ -1,0 +1,46 @@
+// The MLP half of a decoder block: x + down(silu(gate(norm(x))) * up(norm(x))).
+//
+// gate and up are one matrix, [2I, H], so that they are one product; in files they are two.
+#pragma once
+
+#include "braid/layers/layer.h"
+#include "braid/layers/linear.h"
+#include "braid/layers/rms_norm.h"
+
+namespace braid::layers {
+
+/// From F to B: the norm's and the first product's input, and gate and up. From B to W: both products' inputs
+/// and output gradients; the activation, the second product's input, is computed again in B rather than kept.
+class MlpSaved final : public Saved {
+ public:
+  std::vector<const at::Tensor*> tensors() const override;
+  RmsNormSaved norm;
+  LinearSaved gate_up_product;
+  LinearSaved down_product;
+  at::Tensor gate_up;  ///< [T, 2I]
+};
+
+class Mlp final : public Layer {
+ public:
+  struct Options {
+    std::string name;          ///< prefix in files, as "model.layers.3"
+    int64_t hidden = 0;        ///< H
+    int64_t intermediate = 0;  ///< I
+    double norm_eps = 1e-6;
+    at::TensorOptions tensor_options;
+  };
+  explicit Mlp(const Options& options);
+
+  std::unique_ptr<Saved> make_saved() const override { return std::make_unique<MlpSaved>(); }
+  at::Tensor forward(const at::Tensor& x, Saved* saved) override;
+  at::Tensor backward_input(const at::Tensor& dy, Saved& saved) override;
+  void backward_weight(Saved& saved) override;
+  void append_parameters(std::vector<tensor::Parameter*>& parameters) override;
+
+ private:
+  RmsNorm norm_;
+  Linear gate_up_;
+  Linear down_;
+};
+
+}  // namespace braid::layers

@@ -1,0 +1,116 @@
+#include "braid/optim/adamw.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "braid/base/error.h"
+#include "braid/optim/clipping.h"
+#include "braid/tensor/memory.h"
+
+namespace braid::optim {
+namespace {
+
+tensor::Parameter filled(const std::string& name, at::IntArrayRef shape, at::ScalarType dtype,
+                         uint64_t seed) {
+  tensor::Parameter parameter = tensor::make_parameter(name, shape, dtype);
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  parameter.value.copy_(at::normal(0.0, 1.0, shape, generator, at::kDouble));
+  return parameter;
+}
+
+void set_gradient(tensor::Parameter& parameter, uint64_t seed) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  parameter.main_grad.copy_(at::normal(0.0, 1.0, parameter.value.sizes(), generator, at::kDouble));
+  parameter.gradient_started = true;
+}
+
+// The update as the paper writes it (arXiv:1711.05101, algorithm 2), in float64.
+struct PlainAdamW {
+  at::Tensor w, m, v;
+  void step(const at::Tensor& g, double lr, double decay, int64_t t, const AdamWOptions& o) {
+    m = o.beta1 * m + (1 - o.beta1) * g;
+    v = o.beta2 * v + (1 - o.beta2) * g * g;
+    const at::Tensor m_hat = m / (1 - std::pow(o.beta1, t)), v_hat = v / (1 - std::pow(o.beta2, t));
+    w = w - lr * decay * w - lr * m_hat / (v_hat.sqrt() + o.eps);
+  }
+};
+
+TEST(AdamW, FollowsThePaperAndSparesVectorsFromDecay) {
+  const AdamWOptions options = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
+  tensor::Parameter matrix = filled("w", {17, 9}, at::kFloat, 1),
+                    vector = filled("norm", {33}, at::kFloat, 2);
+  const auto zeros = [](const tensor::Parameter& p) { return at::zeros(p.value.sizes(), at::kDouble); };
+  PlainAdamW plain_matrix = {matrix.value.to(at::kDouble).clone(), zeros(matrix), zeros(matrix)};
+  PlainAdamW plain_vector = {vector.value.to(at::kDouble).clone(), zeros(vector), zeros(vector)};
+  AdamW adamw({&matrix, &vector}, options);
+  constexpr double kLr = 1e-2, kScale = 0.5;
+  constexpr int64_t kSteps = 20;
+  for (int64_t t = 1; t <= kSteps; ++t) {
+    set_gradient(matrix, 10 + t);
+    set_gradient(vector, 50 + t);
+    plain_matrix.step(matrix.main_grad.to(at::kDouble) * kScale, kLr, options.weight_decay, t, options);
+    plain_vector.step(vector.main_grad.to(at::kDouble) * kScale, kLr, 0.0, t, options);
+    adamw.step(kLr, kScale);
+  }
+  EXPECT_EQ(adamw.steps(), kSteps);
+  // Each step rounds the weight (at most 4 in size) a few times: kSteps * 4 roundings of 4 * 2^-24; the
+  // update itself, at most about 3 lr a step, carries the relative error of its own ten roundings, which is
+  // smaller.
+  const double bound = kSteps * 4 * 4 * 0x1p-24;
+  EXPECT_LT((matrix.value.to(at::kDouble) - plain_matrix.w).abs().max().item<double>(), bound);
+  EXPECT_LT((vector.value.to(at::kDouble) - plain_vector.w).abs().max().item<double>(), bound);
+}
+
+// In bfloat16 updates far below a rounding step of the weights still add up, in the master weights.
+TEST(AdamW, SmallUpdatesOfBfloat16WeightsAddUp) {
+  tensor::Parameter weight = tensor::make_parameter("w", {4, 4}, at::kBFloat16);
+  weight.value.fill_(1.0);
+  AdamW adamw({&weight}, {});
+  for (int i = 0; i < 100; ++i) {
+    weight.main_grad.fill_(1.0);
+    weight.gradient_started = true;
+    adamw.step(1e-4, 1.0);
+  }
+  EXPECT_NEAR(weight.value[0][0].item<float>(), 0.99f, 0.004f);
+}
+
+TEST(AdamW, UpdatesWithoutTemporaries) {
+  tensor::install_cpu_allocator();
+  const tensor::ArenaScope scope;
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    tensor::Parameter weight = filled("w", {1024, 1024}, dtype, 3);
+    AdamW adamw({&weight}, {});
+    set_gradient(weight, 4);
+    tensor::reset_peak_memory_stats();
+    const int64_t before = tensor::memory_stats().allocated_bytes;
+    adamw.step(1e-3, 1.0);
+    EXPECT_LE(tensor::memory_stats().max_allocated_bytes - before, 1 << 20);
+  }
+}
+
+TEST(AdamW, AForgottenGradientIsAnError) {
+  tensor::Parameter weight = filled("w", {4, 4}, at::kFloat, 3);
+  AdamW adamw({&weight}, {});
+  EXPECT_THROW(adamw.step(1e-3, 1.0), InternalError);
+}
+
+TEST(Clipping, NormIsTheRootOfTheOrderedSum) {
+  tensor::Parameter a = filled("a", {3, 4}, at::kFloat, 1), b = filled("b", {5}, at::kBFloat16, 2);
+  set_gradient(a, 5);
+  set_gradient(b, 6);
+  const auto norms = squared_norms({&a, &b});
+  const double expected = std::sqrt(a.main_grad.to(at::kDouble).pow(2).sum().item<double>() +
+                                    b.main_grad.to(at::kDouble).pow(2).sum().item<double>());
+  EXPECT_NEAR(gradient_norm(norms), expected, 1e-12 * expected);
+}
+
+TEST(Clipping, CoefficientLimitsTheNormAndZeroTurnsItOff) {
+  EXPECT_EQ(clip_coefficient(0.5, 1.0), 1.0);
+  EXPECT_NEAR(clip_coefficient(4.0, 1.0) * 4.0, 1.0, 1e-6);
+  EXPECT_EQ(clip_coefficient(4.0, 0.0), 1.0);
+}
+
+}  // namespace
+}  // namespace braid::optim

@@ -1,0 +1,69 @@
+#include "braid/optim/learning_rate.h"
+
+#include <gtest/gtest.h>
+
+#include "braid/base/error.h"
+
+namespace braid::optim {
+namespace {
+
+// Peak and floor are met exactly, the curve rises through the warm-up, falls after it and stays on the floor.
+TEST(LearningRate, RisesFallsAndStays) {
+  for (const Decay decay : {Decay::kLinear, Decay::kCosine}) {
+    for (int64_t warmup = 0; warmup <= 12; ++warmup) {
+      for (int64_t end = warmup + 1; end <= 20; ++end) {
+        const LearningRateCurve curve = {.peak = 1e-4,
+                                         .floor = 1e-5,
+                                         .warmup_steps = static_cast<double>(warmup),
+                                         .decay_steps = end,
+                                         .decay = decay};
+        for (int64_t step = 2; step <= end + 3; ++step) {
+          const double before = learning_rate(curve, step - 1), now = learning_rate(curve, step);
+          if (step <= warmup)
+            EXPECT_GT(now, before);
+          else if (step <= end)
+            EXPECT_LT(now, before);
+          else
+            EXPECT_EQ(now, curve.floor);
+        }
+        if (warmup > 0) {
+          EXPECT_EQ(learning_rate(curve, warmup), curve.peak);
+        }
+        EXPECT_EQ(learning_rate(curve, end), curve.floor);
+      }
+    }
+  }
+}
+
+TEST(LearningRate, GoldenValues) {
+  LearningRateCurve curve = {.peak = 1.0, .floor = 0.2, .warmup_steps = 2, .decay_steps = 10};
+  EXPECT_DOUBLE_EQ(learning_rate(curve, 1), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(curve, 6), 0.6);  // half way between 2 and 10
+  curve.decay = Decay::kCosine;
+  EXPECT_DOUBLE_EQ(learning_rate(curve, 6), 0.6);
+  EXPECT_DOUBLE_EQ(learning_rate(curve, 4), 0.2 + 0.8 * 0.5 * (1 + 0.70710678118654752440));
+  curve.decay = Decay::kConstant;
+  EXPECT_EQ(learning_rate(curve, 1), 0.5);
+  EXPECT_EQ(learning_rate(curve, 1000), 1.0);
+}
+
+TEST(LearningRate, WarmupLongerThanTheDecayNeverFalls) {
+  const LearningRateCurve curve = {.peak = 1.0, .floor = 0.1, .warmup_steps = 8, .decay_steps = 4};
+  EXPECT_EQ(learning_rate(curve, 4), 0.5);
+  EXPECT_EQ(learning_rate(curve, 8), 1.0);
+  EXPECT_EQ(learning_rate(curve, 9), 0.1);
+}
+
+TEST(LearningRate, MisuseIsNamed) {
+  try {
+    learning_rate({}, 0);
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_STREQ(error.what(), "updates count from 1, got step 0");
+  }
+  EXPECT_THROW(learning_rate({.warmup_steps = -1}, 1), ConfigError);
+  EXPECT_THROW(learning_rate({.decay_steps = 0}, 1), ConfigError);
+}
+
+}  // namespace
+}  // namespace braid::optim

@@ -1,0 +1,156 @@
+#include "braid/pipeline/executor.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+#include "braid/base/error.h"
+
+namespace braid::pipeline {
+namespace {
+
+using schedule::Action;
+using schedule::Handover;
+using schedule::Op;
+
+comm::MessageKind kind_of(schedule::Payload payload) {
+  return payload == schedule::Payload::kActivation ? comm::MessageKind::kActivation
+                                                   : comm::MessageKind::kGradient;
+}
+
+std::string describe(const Action& action) { return schedule::to_string(action); }
+
+}  // namespace
+
+Executor::Executor(Options options) : options_(std::move(options)) {
+  const auto& shape = options_.schedule.shape;
+  require<InternalError>(0 <= options_.rank && options_.rank < shape.ranks, "rank ", options_.rank,
+                         " does not exist in a pipeline of ", shape.ranks);
+  require<InternalError>(static_cast<int32_t>(options_.chunks.size()) == shape.chunks_per_rank, "got ",
+                         options_.chunks.size(), " chunks for a schedule of ", shape.chunks_per_rank,
+                         " per rank");
+  require<InternalError>(options_.link != nullptr || shape.ranks == 1, "a pipeline of ", shape.ranks,
+                         " ranks needs links between them");
+}
+
+std::vector<layers::Loss> Executor::run(const StepInput& input, const ActivationSpec& activation) {
+  return walk(Mode::kTrain, input, activation);
+}
+
+std::vector<layers::Loss> Executor::evaluate(const StepInput& input, const ActivationSpec& activation) {
+  return walk(Mode::kEvaluate, input, activation);
+}
+
+std::vector<layers::Loss> Executor::walk(Mode mode, const StepInput& input,
+                                         const ActivationSpec& activation) {
+  const auto microbatches = static_cast<size_t>(options_.schedule.shape.microbatches);
+  require<InternalError>(input.microbatches.size() == microbatches, "got ", input.microbatches.size(),
+                         " microbatches for a schedule of ", microbatches);
+  const at::NoGradGuard no_grad;
+  std::vector<layers::Loss> losses(microbatches);
+  for (const Action& action : options_.schedule.ranks[static_cast<size_t>(options_.rank)]) {
+    if (action.op == Op::kOptimizerStep) break;
+    perform(action, mode, input, activation, losses);
+  }
+  require<InternalError>(incoming_.empty() && outgoing_.empty() && sends_.empty(), "the schedule left ",
+                         incoming_.size(), " received tensors unused, ", outgoing_.size(),
+                         " outputs unsent and ", sends_.size(), " sends unfinished");
+  return losses;
+}
+
+void Executor::perform(const Action& action, Mode mode, const StepInput& input,
+                       const ActivationSpec& activation, std::vector<layers::Loss>& losses) {
+  switch (action.op) {
+    case Op::kRecvForward:
+    case Op::kRecvBackward:
+      post_receive(action, activation);
+      break;
+    case Op::kSendForward:
+    case Op::kSendBackward:
+      start_send(action);
+      break;
+    case Op::kWaitSendForward:
+    case Op::kWaitSendBackward:
+      end_send(action);
+      break;
+    default:
+      compute(action, mode, input, losses);
+  }
+}
+
+void Executor::compute(const Action& action, Mode mode, const StepInput& input,
+                       std::vector<layers::Loss>& losses) {
+  Chunk& chunk = *options_.chunks[static_cast<size_t>(action.chunk)];
+  const int32_t id = action.microbatch;
+  const Microbatch& data = input.microbatches[static_cast<size_t>(id)];
+  at::Tensor incoming = take_input(action);
+  switch (action.op) {
+    case Op::kForward: {
+      const at::Tensor& x = incoming.defined() ? incoming : data.tokens;
+      layers::Loss& loss = losses[static_cast<size_t>(id)];
+      put_output(action, mode == Mode::kTrain ? chunk.forward(id, x, data.labels, input.gradient_scale, loss)
+                                              : chunk.evaluate(x, data.labels, loss));
+      break;
+    }
+    case Op::kBackward:
+      put_output(action, chunk.backward(id, std::move(incoming)));
+      break;
+    case Op::kBackwardInput:
+      put_output(action, chunk.backward_input(id, std::move(incoming)));
+      break;
+    case Op::kBackwardWeight:
+      chunk.backward_weight(id);
+      break;
+    default:
+      throw InternalError(cat("the executor does not know the action ", describe(action)));
+  }
+}
+
+void Executor::post_receive(const Action& action, const ActivationSpec& activation) {
+  const auto message = schedule::message_of(options_.schedule, options_.rank, action);
+  require<InternalError>(message.has_value(), describe(action), " has no sender");
+  at::Tensor tensor =
+      at::empty({activation.sequences, activation.sequence_tokens, activation.hidden}, activation.options);
+  comm::Pending pending =
+      options_.link->receive(tensor, message->from.rank, kind_of(message->payload), message->tag);
+  incoming_.emplace(message->tag, Incoming{std::move(tensor), std::move(pending), action});
+}
+
+void Executor::start_send(const Action& action) {
+  const auto message = schedule::message_of(options_.schedule, options_.rank, action);
+  require<InternalError>(message.has_value(), describe(action), " has no receiver");
+  auto output = outgoing_.extract(message->tag);
+  require<InternalError>(!output.empty(), describe(action), " comes before its tensor was computed");
+  sends_.emplace(message->tag, options_.link->send(std::move(output.mapped()), message->to.rank,
+                                                   kind_of(message->payload), message->tag));
+}
+
+void Executor::end_send(const Action& action) {
+  const auto message = schedule::message_of(options_.schedule, options_.rank, action);
+  require<InternalError>(message.has_value(), describe(action), " has no send");
+  auto send = sends_.extract(message->tag);
+  require<InternalError>(!send.empty(), describe(action), " comes before its send");
+  send.mapped().wait([&] { return describe(action); });
+}
+
+at::Tensor Executor::take_input(const Action& action) {
+  const auto message = schedule::input_of(options_.schedule, options_.rank, action);
+  if (!message) return {};
+  auto slot = incoming_.extract(message->tag);
+  require<InternalError>(!slot.empty(), describe(action), " comes before its input was received");
+  Incoming& incoming = slot.mapped();
+  if (!message->is_local()) incoming.pending.wait([&] { return describe(incoming.posted_by); });
+  return std::move(incoming.tensor);
+}
+
+void Executor::put_output(const Action& action, at::Tensor output) {
+  const auto message = schedule::output_of(options_.schedule, options_.rank, action);
+  if (!message) return;
+  if (message->is_local()) {
+    incoming_.emplace(message->tag, Incoming{std::move(output), {}, action});
+  } else {
+    outgoing_.emplace(message->tag, std::move(output));
+  }
+}
+
+}  // namespace braid::pipeline

@@ -1,0 +1,329 @@
+#include "braid/schedule/check.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "braid/base/error.h"
+#include "braid/schedule/replay.h"
+
+namespace braid::schedule {
+namespace {
+
+const std::vector<Action>& list_of(const Schedule& schedule, int32_t rank) {
+  return schedule.ranks[static_cast<size_t>(rank)];
+}
+
+template <typename... Parts>
+void require_at(bool condition, const Schedule& schedule, int32_t rank, size_t position,
+                const Parts&... parts) {
+  if (!condition) throw ConfigError(cat(location(schedule, rank, position), ": ", parts...));
+}
+
+// F, B, I and W of one rank: each once, in an order that its own data allows, weight gradients ascending.
+class ComputeRules {
+ public:
+  ComputeRules(const Schedule& schedule, int32_t rank)
+      : schedule_(schedule),
+        rank_(rank),
+        done_(static_cast<size_t>(schedule.shape.chunks_per_rank) *
+              static_cast<size_t>(schedule.shape.microbatches)),
+        next_weight_(static_cast<size_t>(schedule.shape.chunks_per_rank), 0) {}
+
+  void visit(size_t position) {
+    const Action& action = list_of(schedule_, rank_)[position];
+    if (!is_compute(action.op)) return;
+    Done& done = at(action.chunk, action.microbatch);
+    if (action.op == Op::kForward) {
+      require_at(!done.forward, schedule_, rank_, position, "this forward has run before");
+      done.forward = true;
+    }
+    if (is_input_gradient(action.op)) {
+      require_at(done.forward, schedule_, rank_, position, "a backward needs its forward before it");
+      require_at(!done.input, schedule_, rank_, position, "the backward of this microbatch has run before");
+      done.input = true;
+    }
+    if (!is_weight_gradient(action.op)) return;
+    require_at(done.input, schedule_, rank_, position, "W needs the I of its microbatch before it");
+    require_at(!done.weight, schedule_, rank_, position,
+               "the weight gradients of this microbatch were made before");
+    int32_t& next = next_weight_[static_cast<size_t>(action.chunk)];
+    require_at(action.microbatch == next, schedule_, rank_, position,
+               "weight gradients must add up in ascending order of microbatches, the next is ", next,
+               " (another order would change the rounding of the sums)");
+    done.weight = true;
+    ++next;
+  }
+
+  void finish() const {
+    const size_t end = list_of(schedule_, rank_).size();
+    for (int32_t chunk = 0; chunk < schedule_.shape.chunks_per_rank; ++chunk) {
+      for (int32_t microbatch = 0; microbatch < schedule_.shape.microbatches; ++microbatch) {
+        const Done& done = at(chunk, microbatch);
+        const auto missing = [&](bool is_done, Op op, std::string_view alternative) {
+          require_at(is_done, schedule_, rank_, end, to_string(Action{op, chunk, microbatch}), alternative,
+                     " is missing");
+        };
+        missing(done.forward, Op::kForward, "");
+        missing(done.input, Op::kBackward, " (or I and W)");
+        missing(done.weight, Op::kBackwardWeight, "");
+      }
+    }
+  }
+
+ private:
+  struct Done {
+    bool forward = false;
+    bool input = false;
+    bool weight = false;
+  };
+
+  size_t index(int32_t chunk, int32_t microbatch) const {
+    return static_cast<size_t>(chunk) * static_cast<size_t>(schedule_.shape.microbatches) +
+           static_cast<size_t>(microbatch);
+  }
+  Done& at(int32_t chunk, int32_t microbatch) { return done_[index(chunk, microbatch)]; }
+  const Done& at(int32_t chunk, int32_t microbatch) const { return done_[index(chunk, microbatch)]; }
+
+  const Schedule& schedule_;
+  int32_t rank_;
+  std::vector<Done> done_;
+  std::vector<int32_t> next_weight_;
+};
+
+void check_compute(const Schedule& schedule, int32_t rank) {
+  ComputeRules rules(schedule, rank);
+  for (size_t i = 0; i < list_of(schedule, rank).size(); ++i) rules.visit(i);
+  rules.finish();
+}
+
+bool contains(const Schedule& schedule, bool (*wanted)(Op)) {
+  for (const std::vector<Action>& list : schedule.ranks) {
+    for (const Action& action : list) {
+      if (wanted(action.op)) return true;
+    }
+  }
+  return false;
+}
+
+bool is_optimizer_step(Op op) { return op == Op::kOptimizerStep; }
+
+// On all ranks or on none, once, after all compute.
+void check_optimizer_step(const Schedule& schedule) {
+  if (!contains(schedule, is_optimizer_step)) return;
+  for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
+    const std::vector<Action>& list = list_of(schedule, rank);
+    bool is_seen = false;
+    for (size_t i = 0; i < list.size(); ++i) {
+      require_at(!is_seen || !is_compute(list[i].op), schedule, rank, i, "computes after the optimizer step");
+      require_at(!is_seen || list[i].op != Op::kOptimizerStep, schedule, rank, i, "a second optimizer step");
+      is_seen = is_seen || list[i].op == Op::kOptimizerStep;
+    }
+    require_at(is_seen, schedule, rank, list.size(), "OPTIMIZER_STEP is missing, other ranks have it");
+  }
+}
+
+// Where things happen to each hand-over, by its tag.
+struct Positions {
+  explicit Positions(const PipelineShape& shape) {
+    const auto count = static_cast<size_t>(hand_over_count(shape));
+    for (auto* positions : {&made, &sent, &received, &waited}) positions->assign(count, kNever);
+  }
+
+  static constexpr uint32_t kNever = ~uint32_t{0};
+  std::vector<uint32_t> made, sent, received, waited;
+};
+
+// Takes down position `i` of `rank` for the message of a send, receive or wait; each may come only once.
+void place_message(const Schedule& schedule, int32_t rank, size_t i, Positions& positions) {
+  const Action& action = list_of(schedule, rank)[i];
+  const std::optional<Handover> message = message_of(schedule, rank, action);
+  require_at(message.has_value(), schedule, rank, i, "no stage stands on the other side");
+  require_at(!message->is_local(), schedule, rank, i,
+             "both stages are on this rank: there is nothing to send");
+  const auto tag = static_cast<size_t>(message->tag);
+  auto& placed = is_send(action.op)      ? positions.sent
+                 : is_receive(action.op) ? positions.received
+                                         : positions.waited;
+  require_at(placed[tag] == Positions::kNever, schedule, rank, i, "is there twice");
+  placed[tag] = static_cast<uint32_t>(i);
+  if (is_send(action.op)) {
+    require_at(positions.made[tag] != Positions::kNever, schedule, rank, i, "sends what is not made yet");
+  }
+  if (is_wait(action.op)) {
+    require_at(positions.sent[tag] != Positions::kNever, schedule, rank, i,
+               "waits for a send that has not started");
+  }
+}
+
+// One send after its producer, one receive before its consumer, one wait after its send. Returns the number
+// of messages.
+int64_t check_messages(const Schedule& schedule) {
+  const bool has_waits = contains(schedule, is_wait);
+  Positions positions(schedule.shape);
+  int64_t messages = 0;
+  const auto for_each = [&](auto visit) {
+    for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
+      for (size_t i = 0; i < list_of(schedule, rank).size(); ++i) visit(rank, i, list_of(schedule, rank)[i]);
+    }
+  };
+  for_each([&](int32_t rank, size_t i, const Action& action) {
+    if (is_compute(action.op)) {
+      const std::optional<Handover> output = output_of(schedule, rank, action);
+      if (output) positions.made[static_cast<size_t>(output->tag)] = static_cast<uint32_t>(i);
+    } else if (action.op != Op::kOptimizerStep) {
+      place_message(schedule, rank, i, positions);
+    }
+  });
+  for_each([&](int32_t rank, size_t i, const Action& action) {
+    const std::optional<Handover> output = output_of(schedule, rank, action);
+    if (output && !output->is_local()) {
+      const auto tag = static_cast<size_t>(output->tag);
+      require_at(positions.sent[tag] != Positions::kNever, schedule, rank, i,
+                 "its result is never sent: ", to_string(send_action(*output)), " is missing");
+      require_at(!has_waits || positions.waited[tag] != Positions::kNever, schedule, rank,
+                 positions.sent[tag], "no one waits for this send: ", to_string(wait_action(*output)),
+                 " is missing");
+      ++messages;
+    }
+    const std::optional<Handover> input = input_of(schedule, rank, action);
+    if (input && !input->is_local()) {
+      require_at(positions.received[static_cast<size_t>(input->tag)] < i, schedule, rank, i, "needs ",
+                 to_string(receive_action(*input)), " before it");
+    }
+  });
+  return messages;
+}
+
+// Between two ranks, the receives of a payload come in the order of the sends.
+void check_pair_orders(const Schedule& schedule) {
+  struct Pair {
+    std::vector<Handover> sent;
+    size_t received = 0;
+  };
+  std::map<std::tuple<int32_t, int32_t, Payload>, Pair> pairs;
+  const auto pair_of = [&](const Handover& message) -> Pair& {
+    return pairs[{message.from.rank, message.to.rank, message.payload}];
+  };
+  for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
+    for (const Action& action : list_of(schedule, rank)) {
+      if (!is_send(action.op)) continue;
+      const Handover message = *message_of(schedule, rank, action);
+      pair_of(message).sent.push_back(message);
+    }
+  }
+  for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
+    for (size_t i = 0; i < list_of(schedule, rank).size(); ++i) {
+      if (!is_receive(list_of(schedule, rank)[i].op)) continue;
+      const Handover message = *message_of(schedule, rank, list_of(schedule, rank)[i]);
+      Pair& pair = pair_of(message);
+      const Handover& expected = pair.sent[pair.received++];
+      require_at(expected == message, schedule, rank, i, "rank ", message.from.rank,
+                 " sends in another order: ", to_string(receive_action(expected)), " must come first");
+    }
+  }
+}
+
+std::string_view reason(const Action& action, bool is_own_rank) {
+  if (is_own_rank) return "needs what this same rank makes only later";
+  return is_send(action.op) ? "blocks until its receive is posted" : "needs what has not been sent";
+}
+
+[[noreturn]] void refuse_stuck(const Schedule& schedule, const Replay& replay) {
+  const std::vector<std::vector<int32_t>> circles = replay.circles();
+  require<InternalError>(!circles.empty(), "schedule ", schedule.name, " is stuck without a circle");
+  // The circle from its lowest rank on.
+  std::vector<int32_t> circle = circles.front();
+  std::rotate(circle.begin(), std::min_element(circle.begin(), circle.end()), circle.end());
+  constexpr size_t kShown = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(circle.size(), kShown); ++i) {
+    const Action& action = list_of(schedule, circle[i])[replay.position(circle[i])];
+    text += i == 0 ? cat(location(schedule, circle[i], replay.position(circle[i])), ": deadlock: it ")
+                   : cat("; rank ", circle[i], ", position ", replay.position(circle[i]), " (",
+                         to_string(action), ") ");
+    text += reason(action, circle.size() == 1);
+    if (circle.size() > 1)
+      text += cat(", so rank ", circle[i], " waits for rank ", *replay.blocked_on(circle[i]));
+  }
+  if (circle.size() > kShown) text += cat("; and ", circle.size() - kShown, " more ranks in the same circle");
+  throw ConfigError(text);
+}
+
+// Runs all lists together; without messages, a stage's output is there for its neighbour once it is made.
+void check_progress(const Schedule& schedule, bool with_messages) {
+  std::vector<size_t> lengths;
+  for (const std::vector<Action>& list : schedule.ranks) lengths.push_back(list.size());
+  Replay replay(std::move(lengths));
+  std::vector<char> is_available(static_cast<size_t>(hand_over_count(schedule.shape)));
+  std::vector<char> is_posted(is_available.size());
+  replay.run([&](int32_t rank, size_t position) -> std::optional<int32_t> {
+    const Action& action = list_of(schedule, rank)[position];
+    if (is_compute(action.op)) {
+      const std::optional<Handover> input = input_of(schedule, rank, action);
+      if (input && !is_available[static_cast<size_t>(input->tag)]) return input->from.rank;
+      const std::optional<Handover> output = output_of(schedule, rank, action);
+      if (output && (!with_messages || output->is_local()))
+        is_available[static_cast<size_t>(output->tag)] = true;
+    } else if (is_receive(action.op)) {
+      is_posted[static_cast<size_t>(message_of(schedule, rank, action)->tag)] = true;
+    } else if (is_send(action.op)) {
+      const Handover message = *message_of(schedule, rank, action);
+      if (!is_posted[static_cast<size_t>(message.tag)]) return message.to.rank;
+      is_available[static_cast<size_t>(message.tag)] = true;
+    }
+    return std::nullopt;
+  });
+  if (replay.first_stuck()) refuse_stuck(schedule, replay);
+}
+
+int64_t crossings(const Schedule& schedule) {
+  int64_t count = 0;
+  for (int32_t stage = 0; stage + 1 < schedule.shape.stages(); ++stage) {
+    const bool crosses = place_of(schedule, stage).rank != place_of(schedule, stage + 1).rank;
+    count += crosses ? 2 * schedule.shape.microbatches : 0;
+  }
+  return count;
+}
+
+// The highest value that the running sum of `change(op)` reaches in each rank's list.
+template <typename Change>
+std::vector<int32_t> peaks(const Schedule& schedule, Change change) {
+  std::vector<int32_t> result;
+  for (const std::vector<Action>& list : schedule.ranks) {
+    int32_t now = 0;
+    int32_t peak = 0;
+    for (const Action& action : list) {
+      now += change(action.op);
+      peak = std::max(peak, now);
+    }
+    result.push_back(peak);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<int32_t> peak_live_activations(const Schedule& schedule) {
+  return peaks(schedule, [](Op op) { return op == Op::kForward ? 1 : is_weight_gradient(op) ? -1 : 0; });
+}
+
+CheckReport check(const Schedule& schedule) {
+  validate(schedule);
+  for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) check_compute(schedule, rank);
+  check_optimizer_step(schedule);
+  const bool with_messages = has_messages(schedule) || contains(schedule, is_wait);
+  CheckReport report = {.messages = with_messages ? check_messages(schedule) : crossings(schedule)};
+  if (with_messages) check_pair_orders(schedule);
+  check_progress(schedule, with_messages);
+  report.peak_live_activations = peak_live_activations(schedule);
+  report.peak_outstanding_sends = peaks(schedule, [](Op op) {
+    return is_send(op) ? 1 : is_wait(op) ? -1 : 0;
+  });
+  return report;
+}
+
+}  // namespace braid::schedule

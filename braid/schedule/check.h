@@ -1,0 +1,41 @@
+// Proves that a schedule can run, or says why not, before anything starts.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "braid/schedule/schedule.h"
+
+namespace braid::schedule {
+
+/// What a schedule costs, apart from time.
+struct CheckReport {
+  /// Per rank: the most (chunk, microbatch) pairs between their forward and the end of their weight gradient.
+  std::vector<int32_t> peak_live_activations;
+  /// Tensors that cross ranks in one step.
+  int64_t messages = 0;
+  /// Per rank: the most sends that are started and not yet waited for. 0 in a schedule without sends; a send
+  /// without a wait counts to the end.
+  std::vector<int32_t> peak_outstanding_sends;
+
+  friend bool operator==(const CheckReport&, const CheckReport&) = default;
+};
+
+/// Proves, for a schedule after any number of passes:
+///  - every chunk runs F, and either B or I and W, once for every microbatch, F before B or I, I before W;
+///  - each chunk's weight gradients (B or W) come in ascending order of microbatches: sums of floating-point
+///  numbers
+///    depend on their order, and that one makes losses the same, bit for bit, for every schedule;
+///  - the optimizer step, if there is one, ends the compute of every rank;
+///  - if it has messages: each tensor that crosses ranks is sent once after it was made and received once
+///  before it is
+///    used, and between two ranks sends and receives of a payload come in the same order; if it has waits:
+///    one for each send, after it;
+///  - all ranks reach their end even if every send blocks until the receiver has posted the receive.
+/// Throws ConfigError that names the schedule, rank, position, action and reason.
+CheckReport check(const Schedule& schedule);
+
+/// See CheckReport; needs only a valid schedule.
+std::vector<int32_t> peak_live_activations(const Schedule& schedule);
+
+}  // namespace braid::schedule

@@ -1,0 +1,156 @@
+#include "braid/schedule/schedule.h"
+
+#include <algorithm>
+
+#include "braid/base/error.h"
+
+namespace braid::schedule {
+namespace {
+
+bool is_odd(int32_t value) { return value % 2 != 0; }
+
+// What leaves `stage` as `payload`; nothing where the pipeline ends.
+std::optional<Handover> leaving(const Schedule& schedule, int32_t stage, Payload payload,
+                                int32_t microbatch) {
+  const PipelineShape& shape = schedule.shape;
+  const int32_t to_stage = payload == Payload::kActivation ? stage + 1 : stage - 1;
+  if (stage < 0 || to_stage < 0 || stage >= shape.stages() || to_stage >= shape.stages()) return std::nullopt;
+  const int64_t row = int64_t{payload == Payload::kActivation ? 0 : shape.stages()} + stage;
+  return Handover{.payload = payload,
+                  .from = place_of(schedule, stage),
+                  .to = place_of(schedule, to_stage),
+                  .microbatch = microbatch,
+                  .tag = row * shape.microbatches + microbatch};
+}
+
+// What arrives at `stage` as `payload`.
+std::optional<Handover> arriving(const Schedule& schedule, int32_t stage, Payload payload,
+                                 int32_t microbatch) {
+  return leaving(schedule, payload == Payload::kActivation ? stage - 1 : stage + 1, payload, microbatch);
+}
+
+}  // namespace
+
+void validate(const PipelineShape& shape) {
+  require<ConfigError>(shape.ranks >= 1, "a pipeline needs at least 1 rank, got ", shape.ranks);
+  require<ConfigError>(shape.chunks_per_rank >= 1, "a pipeline rank needs at least 1 chunk, got ",
+                       shape.chunks_per_rank);
+  require<ConfigError>(shape.microbatches >= 1, "a step needs at least 1 microbatch, got ",
+                       shape.microbatches);
+  constexpr int64_t kMost = int64_t{1} << 28;
+  const int64_t stages = int64_t{shape.ranks} * shape.chunks_per_rank;
+  require<ConfigError>(stages <= kMost && stages * shape.microbatches <= kMost, "a schedule of ", shape.ranks,
+                       " ranks x ", shape.chunks_per_rank, " chunks x ", shape.microbatches,
+                       " microbatches is too large: their product may be at most ", kMost);
+}
+
+void validate(const Schedule& schedule) {
+  validate(schedule.shape);
+  require<ConfigError>(std::ssize(schedule.ranks) == schedule.shape.ranks, "schedule ", schedule.name,
+                       " has ", schedule.ranks.size(), " rows for ", schedule.shape.ranks, " ranks");
+  for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
+    const std::vector<Action>& list = schedule.ranks[static_cast<size_t>(rank)];
+    for (size_t i = 0; i < list.size(); ++i) {
+      const Action& action = list[i];
+      if (action.op <= Op::kOptimizerStep && 0 <= action.chunk &&
+          action.chunk < schedule.shape.chunks_per_rank && 0 <= action.microbatch &&
+          action.microbatch < schedule.shape.microbatches) {
+        continue;
+      }
+      throw ConfigError(cat(location(schedule, rank, i), ": there is no such action with ",
+                            schedule.shape.chunks_per_rank, " chunks per rank and ",
+                            schedule.shape.microbatches, " microbatches"));
+    }
+  }
+}
+
+Place place_of(const Schedule& schedule, int32_t stage) {
+  const int32_t ranks = schedule.shape.ranks;
+  const Place looped = {.rank = stage % ranks, .chunk = stage / ranks};
+  if (schedule.placement == Placement::kLooped || !is_odd(looped.chunk)) return looped;
+  return {.rank = ranks - 1 - looped.rank, .chunk = looped.chunk};
+}
+
+int32_t stage_of(const Schedule& schedule, Place place) {
+  const int32_t ranks = schedule.shape.ranks;
+  const bool backwards = schedule.placement == Placement::kV && is_odd(place.chunk);
+  return place.chunk * ranks + (backwards ? ranks - 1 - place.rank : place.rank);
+}
+
+int64_t hand_over_count(const PipelineShape& shape) {
+  return int64_t{2} * shape.stages() * shape.microbatches;
+}
+
+std::optional<Handover> input_of(const Schedule& schedule, int32_t rank, const Action& action) {
+  if (action.op != Op::kForward && !is_input_gradient(action.op)) return std::nullopt;
+  const int32_t stage = stage_of(schedule, {.rank = rank, .chunk = action.chunk});
+  const Payload payload = action.op == Op::kForward ? Payload::kActivation : Payload::kGradient;
+  return arriving(schedule, stage, payload, action.microbatch);
+}
+
+std::optional<Handover> output_of(const Schedule& schedule, int32_t rank, const Action& action) {
+  if (action.op != Op::kForward && !is_input_gradient(action.op)) return std::nullopt;
+  const int32_t stage = stage_of(schedule, {.rank = rank, .chunk = action.chunk});
+  const Payload payload = action.op == Op::kForward ? Payload::kActivation : Payload::kGradient;
+  return leaving(schedule, stage, payload, action.microbatch);
+}
+
+std::optional<Handover> message_of(const Schedule& schedule, int32_t rank, const Action& action) {
+  const int32_t stage = stage_of(schedule, {.rank = rank, .chunk = action.chunk});
+  switch (action.op) {
+    case Op::kSendForward:
+    case Op::kWaitSendForward:
+      return leaving(schedule, stage, Payload::kActivation, action.microbatch);
+    case Op::kSendBackward:
+    case Op::kWaitSendBackward:
+      return leaving(schedule, stage, Payload::kGradient, action.microbatch);
+    case Op::kRecvForward:
+      return arriving(schedule, stage, Payload::kActivation, action.microbatch);
+    case Op::kRecvBackward:
+      return arriving(schedule, stage, Payload::kGradient, action.microbatch);
+    default:
+      return std::nullopt;
+  }
+}
+
+Action send_action(const Handover& message) {
+  return {.op = message.payload == Payload::kActivation ? Op::kSendForward : Op::kSendBackward,
+          .chunk = message.from.chunk,
+          .microbatch = message.microbatch};
+}
+
+Action receive_action(const Handover& message) {
+  return {.op = message.payload == Payload::kActivation ? Op::kRecvForward : Op::kRecvBackward,
+          .chunk = message.to.chunk,
+          .microbatch = message.microbatch};
+}
+
+Action wait_action(const Handover& message) {
+  return {.op = message.payload == Payload::kActivation ? Op::kWaitSendForward : Op::kWaitSendBackward,
+          .chunk = message.from.chunk,
+          .microbatch = message.microbatch};
+}
+
+bool has_messages(const Schedule& schedule) {
+  return std::any_of(schedule.ranks.begin(), schedule.ranks.end(), [](const std::vector<Action>& list) {
+    return std::any_of(list.begin(), list.end(),
+                       [](const Action& action) { return is_send(action.op) || is_receive(action.op); });
+  });
+}
+
+std::string to_string(const Schedule& schedule) {
+  std::string text = schedule.name + "\n";
+  for (size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
+    text += cat("rank ", rank, ": ", to_string(schedule.ranks[rank]), "\n");
+  }
+  return text;
+}
+
+std::string location(const Schedule& schedule, int32_t rank, size_t position) {
+  const std::vector<Action>& list = schedule.ranks[static_cast<size_t>(rank)];
+  const std::string where = cat("schedule ", schedule.name, ", rank ", rank, ", ");
+  if (position >= list.size()) return where + "the end";
+  return cat(where, "position ", position, " (", to_string(list[position]), ")");
+}
+
+}  // namespace braid::schedule

@@ -1,0 +1,110 @@
+// A schedule: what every pipeline rank does in one step, in order, as plain data.
+// Generators make it, passes extend it, check proves it, simulate times it, the executor walks one rank's
+// list.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "braid/schedule/action.h"
+
+namespace braid::schedule {
+
+/// What is to be scheduled. The model is cut into ranks * chunks_per_rank stages.
+struct PipelineShape {
+  int32_t ranks = 1;
+  int32_t chunks_per_rank = 1;
+  int32_t microbatches = 1;
+
+  int32_t stages() const { return ranks * chunks_per_rank; }
+
+  friend bool operator==(const PipelineShape&, const PipelineShape&) = default;
+};
+
+/// Which rank holds which stage.
+enum class Placement {
+  kLooped,  // stage s is chunk s / ranks of rank s % ranks
+  kV,       // the same for even chunks; odd chunks run back from the last rank to the first
+};
+
+/// The place of a stage.
+struct Place {
+  int32_t rank = 0;
+  int32_t chunk = 0;
+
+  friend bool operator==(const Place&, const Place&) = default;
+};
+
+struct Schedule {
+  std::string name;
+  PipelineShape shape;
+  Placement placement = Placement::kLooped;
+  std::vector<std::vector<Action>> ranks;  // one ordered list per rank
+
+  friend bool operator==(const Schedule&, const Schedule&) = default;
+};
+
+/// What one stage hands to a neighbour.
+enum class Payload : uint8_t {
+  kActivation,  // the output of a forward, to the next stage
+  kGradient,    // the gradient of a stage's input, to the stage before
+};
+
+/// One tensor handed from a stage to its neighbour: a message, unless both stages are on one rank.
+struct Handover {
+  Payload payload = Payload::kActivation;
+  Place from;
+  Place to;
+  int32_t microbatch = 0;
+  /// Different for every hand-over of a step; in [0, hand_over_count()). Both ends compute the same one.
+  int64_t tag = 0;
+
+  bool is_local() const { return from.rank == to.rank; }
+
+  friend bool operator==(const Handover&, const Handover&) = default;
+};
+
+/// Throws ConfigError unless every number is at least 1 and their product at most 2^28.
+void validate(const PipelineShape& shape);
+
+/// Throws ConfigError unless the shape is valid, there is one list per rank, and every action's op, chunk and
+/// microbatch exist. This is all that the functions below and simulate need not to read out of bounds; check
+/// proves the rest.
+void validate(const Schedule& schedule);
+
+/// Where `stage` lives, and which stage lives there. Not checked: stage in [0, stages()), place within the
+/// shape.
+Place place_of(const Schedule& schedule, int32_t stage);
+int32_t stage_of(const Schedule& schedule, Place place);
+
+/// The upper end of the hand-overs' tags: 2 * stages * microbatches.
+int64_t hand_over_count(const PipelineShape& shape);
+
+/// The tensor that a compute action of `rank` takes from another stage; nothing for W and at the pipeline's
+/// ends.
+std::optional<Handover> input_of(const Schedule& schedule, int32_t rank, const Action& action);
+
+/// The tensor that a compute action of `rank` makes for another stage; nothing for W and at the pipeline's
+/// ends.
+std::optional<Handover> output_of(const Schedule& schedule, int32_t rank, const Action& action);
+
+/// The message that a send, receive or wait of `rank` is about; nothing if no stage stands on its other side.
+std::optional<Handover> message_of(const Schedule& schedule, int32_t rank, const Action& action);
+
+/// The actions of a message's two ends.
+Action send_action(const Handover& message);
+Action receive_action(const Handover& message);
+Action wait_action(const Handover& message);
+
+/// Whether it contains sends or receives: then a stage's output leaves its rank only by them.
+bool has_messages(const Schedule& schedule);
+
+/// The name, then one line per rank: "rank 0: F0 F1 B0 B1".
+std::string to_string(const Schedule& schedule);
+
+/// "rank 2, position 7 (B3)", for error messages; positions count from 0, and one past the end is "the end".
+std::string location(const Schedule& schedule, int32_t rank, size_t position);
+
+}  // namespace braid::schedule

@@ -1,0 +1,68 @@
+// When each action of a schedule would start and end, given how long computing and messages take.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "braid/schedule/schedule.h"
+
+namespace braid::schedule {
+
+using Seconds = std::chrono::duration<double>;
+
+/// How long one stage computes on one microbatch. A fused backward takes both of its halves.
+struct StageTimes {
+  Seconds forward{1.0};
+  Seconds backward_input{1.0};
+  Seconds backward_weight{1.0};
+
+  friend bool operator==(const StageTimes&, const StageTimes&) = default;
+};
+
+struct Durations {
+  /// One element for each stage, or a single one that holds for all.
+  std::vector<StageTimes> stages = {StageTimes{}};
+  /// From the start of a send until its message can be used.
+  Seconds communication{0.0};
+
+  friend bool operator==(const Durations&, const Durations&) = default;
+};
+
+struct Interval {
+  Seconds start{0.0};
+  Seconds end{0.0};
+
+  friend bool operator==(const Interval&, const Interval&) = default;
+};
+
+struct Simulation {
+  /// One for each action, at the same rank and position as in the schedule.
+  std::vector<std::vector<Interval>> ranks;
+  /// From the first start on any rank to the last end of a compute action on any rank.
+  Seconds step_time{0.0};
+  /// The longest rank's time from the start of its own first compute action to the end of its own last one.
+  Seconds longest_span{0.0};
+  /// (longest_span - busiest) / longest_span, where busiest is the most time that a rank computes: with equal
+  /// stages m (F + B + W), so that this is the bubble rate of the zero-bubble paper. 0 if nothing takes time.
+  double bubble_rate = 0.0;
+  /// Per rank; see CheckReport.
+  std::vector<int32_t> peak_live_activations;
+
+  friend bool operator==(const Simulation&, const Simulation&) = default;
+};
+
+/// Runs `schedule` on a clock that starts at 0. Each rank does its actions in order, each as soon as it can:
+///  - a compute action starts when the tensor it takes from another stage is there: `communication` after it
+///  was sent,
+///    or at once where both stages are on one rank. Without messages a result is sent when it is made;
+///  - sending and posting a receive take no time and hold nothing up, so when a receive is posted does not
+///  matter;
+///  - a wait ends when its message has arrived, and the optimizer step takes no time.
+/// Time and memory grow with the number of actions: 32 bytes each besides the schedule.
+/// Throws ConfigError if the schedule is not valid or gets stuck, if there are neither 1 nor stages()
+/// durations, or if one is negative or not finite. Source of the definitions: Qi et al. 2023,
+/// arXiv:2401.10241, section 5 and tables 5 and 9.
+Simulation simulate(const Schedule& schedule, const Durations& durations);
+
+}  // namespace braid::schedule
