@@ -1,1 +1,3 @@
-int main() { return 0; }
+#include "braid/cli/run.h"
+
+int main(int argc, char** argv) { return braid::cli::run(argc, argv); }

@@ -1,6 +1,8 @@
 # One test program per folder: braid_<folder>_test from *_test.cpp, braid_<folder>_slow_test from *_slow_test.cpp (label slow).
 enable_testing()
 find_package(GTest REQUIRED)
+add_custom_target(fast_tests)
+add_custom_target(slow_tests)
 foreach(folder ${BRAID_FOLDERS})
   file(GLOB_RECURSE all_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/braid/${folder}/*_test.cpp)
   foreach(speed "" slow_)
@@ -18,6 +20,11 @@ foreach(folder ${BRAID_FOLDERS})
         target_precompile_headers(${target} REUSE_FROM braid_torch_pch)
       endif()
       add_test(NAME ${folder}${speed} COMMAND ${target})
+      if(speed STREQUAL "slow_")
+        add_dependencies(slow_tests ${target})
+      else()
+        add_dependencies(fast_tests ${target})
+      endif()
       # One compute thread: sums are then taken in one order, and two tests can share the two cores.
       set_tests_properties(${folder}${speed} PROPERTIES TIMEOUT 600 ENVIRONMENT "OMP_NUM_THREADS=1")
       if(speed STREQUAL "slow_")
@@ -38,3 +45,24 @@ foreach(script ${script_tests})
     set_tests_properties(${name} PROPERTIES LABELS slow TIMEOUT 2400)
   endif()
 endforeach()
+
+# Every header compiles alone: targets that CMake makes of VERIFY_INTERFACE_HEADER_SETS, once all files are read. Headers that see ATen
+# take seconds each, so those are a slow test.
+foreach(folder ${BRAID_FOLDERS})
+  if(BRAID_HEADERS_${folder})
+    list(APPEND header_targets_${BRAID_KIND_${folder}} braid_${folder}_verify_interface_header_sets)
+  endif()
+endforeach()
+# The check itself must be able to fail.
+add_library(incomplete_header INTERFACE)
+target_sources(incomplete_header INTERFACE FILE_SET HEADERS BASE_DIRS ${CMAKE_SOURCE_DIR}/tests
+  FILES ${CMAKE_SOURCE_DIR}/tests/headers/incomplete.h)
+set_target_properties(incomplete_header PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+add_test(NAME headers_compile_alone COMMAND ${CMAKE_COMMAND} --build ${CMAKE_BINARY_DIR} --target ${header_targets_plain})
+add_test(NAME headers_compile_alone_slow COMMAND ${CMAKE_COMMAND} --build ${CMAKE_BINARY_DIR} --target ${header_targets_torch})
+add_test(NAME incomplete_header_is_found
+  COMMAND ${CMAKE_COMMAND} --build ${CMAKE_BINARY_DIR} --target incomplete_header_verify_interface_header_sets)
+set_tests_properties(headers_compile_alone headers_compile_alone_slow incomplete_header_is_found
+  PROPERTIES TIMEOUT 1800 RESOURCE_LOCK build_folder)
+set_tests_properties(incomplete_header_is_found PROPERTIES PASS_REGULAR_EXPRESSION "'string' in namespace 'std'")
+set_tests_properties(headers_compile_alone_slow PROPERTIES LABELS slow)

@@ -107,6 +107,10 @@ def text_of_line(line, key, origin):
                       "--json_key names the one that holds the text")
     if not isinstance(value[key], str):
         raise Refusal(f'{origin}: the value of "{key}" must be a string, this is {type(value[key]).__name__}')
+    try:
+        value[key].encode()
+    except UnicodeEncodeError:
+        raise Refusal(f'{origin}: the value of "{key}" has half of a surrogate pair') from None
     return value[key]
 
 

@@ -29,22 +29,24 @@ class FileDescriptor {
   int fd_;
 };
 
-/// The numeric addresses of a host name or address, IPv4 first. Throws CommError naming the host if it has
-/// none.
+/// The numeric addresses of a host name or address, IPv4 first.
+/// Throws CommError naming the host if it has none.
 std::vector<std::string> resolve_host(const std::string& host);
 
 /// Whether a numeric address lies on the loopback device.
 bool is_loopback(const std::string& address);
 
 /// A TCP socket that listens on the first of the host's addresses that this machine has, and on no other.
-/// `port` 0 takes a free one. Throws CommError naming host, port and reason: not this machine's, in use, not
-/// allowed.
+/// `port` 0 takes a free one.
+/// Throws CommError naming host, port and reason: not this machine's, in use, not allowed.
 FileDescriptor listen_on(const std::string& host, int port);
 
-/// The local port a socket is bound to. Throws CommError if `fd` is not a bound socket.
+/// The local port a socket is bound to.
+/// Throws CommError if `fd` is not a bound socket.
 int bound_port(int fd);
 
-/// The numeric local address it is bound to. Throws CommError likewise.
+/// The numeric local address it is bound to.
+/// Throws CommError likewise.
 std::string bound_address(int fd);
 
 /// Nothing once a connection to a numeric address was made (and closed again), else why it was not.
@@ -52,8 +54,8 @@ std::optional<std::string> try_connect(const std::string& address, int port,
                                        std::chrono::milliseconds timeout);
 
 /// The numeric address from which this machine reaches `host`: the loopback address itself where `host` is
-/// one, else the address of the interface on the route. Sends nothing. Throws CommError naming the host if
-/// there is no route.
+/// one, else the address of the interface on the route. Sends nothing.
+/// Throws CommError naming the host if there is no route.
 std::string local_address_towards(const std::string& host);
 
 }  // namespace braid::comm

@@ -36,24 +36,26 @@ struct BackendOptions {
 
 /// Options for the ranks of `world`: Gloo listens on the loopback device where the master does, else on the
 /// address from which this machine reaches the master. `gloo_socket_ifname` is the variable
-/// GLOO_SOCKET_IFNAME as the caller read it, or empty. Throws CommError naming the master if there is no
-/// route to it.
+/// GLOO_SOCKET_IFNAME as the caller read it, or empty.
+/// Throws CommError naming the master if there is no route to it.
 BackendOptions backend_options(const World& world, c10::Device device, std::chrono::milliseconds timeout,
                                std::string gloo_socket_ifname);
 
 /// A backend whose members all reach one another. Collective over the group; `key` must be equal on its
-/// members and new in the store. Throws CommError naming the members that did not arrive in time, ConfigError
-/// if the backend is not built in.
+/// members and new in the store.
+/// Throws CommError naming the members that did not arrive in time, ConfigError if the backend is not built
+/// in.
 c10::intrusive_ptr<c10d::Backend> connect_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                   const std::string& key, const Group& group,
                                                   const BackendOptions& options);
 
-/// Gloo over TCP, all members connected on return. Throws ConfigError naming BRAID_WITH_GLOO in a build
-/// without it.
+/// Gloo over TCP, all members connected on return.
+/// Throws ConfigError naming BRAID_WITH_GLOO in a build without it.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store, int index,
                                                     int size, const BackendOptions& options);
 
-/// NCCL; connects at the first message. Throws ConfigError naming BRAID_CUDA in a build without it.
+/// NCCL; connects at the first message.
+/// Throws ConfigError naming BRAID_CUDA in a build without it.
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10d::Store>& store, int index,
                                                     int size, const BackendOptions& options);
 

@@ -5,10 +5,10 @@
 
 namespace braid::comm {
 
-/// While it lives, SIGPIPE cannot reach the calling thread, nor, for good, any thread started meanwhile. Gloo
-/// and the store write to sockets without asking the kernel to leave the signal out, and its default action
-/// would end the process. Changes nothing outside the thread, so that a program may treat the signal as it
-/// likes elsewhere.
+/// While it lives, SIGPIPE cannot reach the calling thread, nor, for good, any thread started meanwhile.
+/// Gloo and the store write to sockets without asking the kernel to leave the signal out, and its default
+/// action would end the process. Changes nothing outside the thread, so that a program may treat the signal
+/// as it likes elsewhere.
 class BrokenPipeGuard {
  public:
   BrokenPipeGuard();

@@ -19,16 +19,21 @@ enum class CallCheck { kOn, kOff };
 
 /// The members of a group, for collective calls. All methods are collective: every member calls the same ones
 /// in the same order, from one thread at a time. In a group of one they return at once and nothing is
-/// connected. On CPUs they return when the result is there. On GPUs they order the result after the current
-/// stream, and what returns values to the host waits for it; NCCL's own watchdog ends a process whose
-/// collective overstays the timeout. Tensors are dense and contiguous, of the group's device (else
-/// ShapeError). Errors are CommErrors that name this rank, the axis, the operation, and the time waited or
-/// what the peer did; after one the group is of no more use. The destructor sends nothing; after an error it
-/// may take up to the timeout.
+/// connected.
+///
+/// On CPUs they return when the result is there. On GPUs they order the result after the current stream, and
+/// what returns values to the host waits for it; NCCL's own watchdog ends a process whose collective
+/// overstays the timeout. Tensors are dense and contiguous, of the group's device (else ShapeError).
+///
+/// Errors are CommErrors that name this rank, the axis, the operation, and the time waited or what the peer
+/// did; after one the group is of no more use. They come within the timeout, and mostly at once where a peer
+/// has died: only a message of which a part had already gone may sit the timeout out. The destructor sends
+/// nothing; after an error it may take up to the timeout.
 class Communicator {
  public:
   /// Connects the group. Collective over it. One communicator per axis and first rank may be made from a
-  /// store. Throws CommError naming the members that did not arrive within options.timeout.
+  /// store.
+  /// Throws CommError naming the members that did not arrive within options.timeout.
   Communicator(const c10::intrusive_ptr<c10d::Store>& store, Group group, const BackendOptions& options,
                CallCheck check = CallCheck::kOn);
   ~Communicator();
@@ -40,8 +45,8 @@ class Communicator {
   int index() const { return group_.index; }
   int size() const { return group_.size(); }
 
-  /// Replaces `tensor`, of equal shape on all members, by the sum over them, in a fixed order: bit-identical
-  /// on all of them and from run to run. Moves 2 (n - 1) / n times its bytes each way.
+  /// Replaces `tensor`, of equal shape on all members, by the sum over them, in a fixed order:
+  /// bit-identical on all of them and from run to run. Moves 2 (n - 1) / n times its bytes each way.
   void all_reduce_sum(at::Tensor& tensor);
 
   /// Replaces `tensor` by that of member `root`.

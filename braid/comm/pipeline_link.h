@@ -19,9 +19,9 @@ namespace braid::comm {
 
 enum class MessageKind { kActivation, kGradient };
 
-/// What messages look like. Gloo ends the process on a message longer than its receiver's buffer and takes a
-/// shorter one silently, so both ends agree on the formats before the first message, and each message carries
-/// its format's number.
+/// What messages look like. Gloo ends the process on a message longer than its receiver's buffer and takes
+/// a shorter one silently, so both ends agree on the formats before the first message, and each message
+/// carries its format's number.
 struct MessageFormat {
   at::ScalarType dtype = at::kFloat;
   int64_t numel = 0;
@@ -43,13 +43,12 @@ std::vector<Edge> ring_edges(int stages);
 
 struct PipelineLinkOptions {
   BackendOptions backend;
-  std::vector<MessageFormat>
-      formats;              // 1 to 16, the same on all ranks; evaluation may have others than training
-  std::vector<Edge> edges;  // the same on all ranks; ring_edges(p) if empty
+  std::vector<MessageFormat> formats;  // 1 to 16, the same on all ranks: of training, of evaluation
+  std::vector<Edge> edges;             // the same on all ranks; ring_edges(p) if empty
 };
 
-/// Tags lie in [0, kTagCount). A tag may be used again, even while a message with it is in flight: then order
-/// decides.
+/// Tags lie in [0, kTagCount). A tag may be used again, even while a message with it is in flight: then
+/// order decides.
 inline constexpr int64_t kTagCount = int64_t{1} << 24;
 
 namespace detail {
@@ -66,10 +65,11 @@ class [[nodiscard]] Pending {
   Pending& operator=(Pending&& other) noexcept;
 
   /// CPU: returns once the message has arrived (receive) or its tensor may be changed again (send, which
-  /// needs the receiver's receive). GPU: makes the current stream wait for that and returns; NCCL's watchdog
-  /// keeps the timeout. Throws CommError within the link's timeout if the peer does not answer, and within a
-  /// second or two if it has died: "rank 1 (pp 1) waited 300.0 s for <describe()> from rank 0 (pp 0): ...".
-  /// `describe` is called only then.
+  /// needs the receiver's receive). GPU: makes the current stream wait for that and returns; NCCL's
+  /// watchdog keeps the timeout.
+  /// Throws CommError within the link's timeout if the peer does not answer, and within a second or two if
+  /// it has died: "rank 1 (pp 1) waited 300.0 s for <describe()> from rank 0 (pp 0): ...". `describe` is
+  /// called only then.
   void wait(const std::function<std::string()>& describe);
 
   /// Whether wait has returned. A backend's progress in between cannot be asked for: Gloo does not tell.
@@ -82,23 +82,23 @@ class [[nodiscard]] Pending {
   uint64_t id_ = 0;
 };
 
-/// One rank's end of the pipeline's edges. Used from one thread at a time.
-/// Before the last rank lets go of its link all ranks should meet (Communicator::barrier), so that no process
-/// ends while another still waits for its last message. The destructor sends nothing and does not wait for
-/// messages.
+/// One rank's end of the pipeline's edges. Used from one thread at a time. Before the last rank lets go of
+/// its link all ranks should meet (Communicator::barrier), so that no process ends while another still
+/// waits for its last message. The destructor sends nothing and does not wait for messages.
 class PipelineLink {
  public:
-  /// Connects all edges, in ascending order on every rank, and passes one small message over each. Collective
-  /// over `group`, whose store must not have seen a link for this axis and first rank before. Throws
-  /// CommError naming the missing ranks or the edge that failed; ShapeError, on both ends of an edge, if
-  /// their formats differ; ConfigError if there are no formats or more than 16.
+  /// Connects all edges, in ascending order on every rank, and passes one small message over each.
+  /// Collective over `group`, whose store must not have seen a link for this axis and first rank before.
+  /// Throws CommError naming the missing ranks or the edge that failed; ShapeError, on both ends of an
+  /// edge, if their formats differ; ConfigError if there are no formats or more than 16.
   PipelineLink(const c10::intrusive_ptr<c10d::Store>& store, const Group& group, PipelineLinkOptions options);
   ~PipelineLink();
   PipelineLink(const PipelineLink&) = delete;
   PipelineLink& operator=(const PipelineLink&) = delete;
 
   /// Begins to send `tensor` to stage `peer` and returns. The tensor must not be changed until the message
-  /// was waited for. NCCL does not look at tags: there, messages of one edge match in the order of the calls.
+  /// was waited for. NCCL does not look at tags: there, messages of one edge match in the order of the
+  /// calls.
   /// Throws ShapeError unless the tensor is contiguous and of one of the formats, CommError if the peer is
   /// known to be gone or the link has failed before.
   Pending send(const at::Tensor& tensor, int peer, MessageKind kind, int64_t tag);

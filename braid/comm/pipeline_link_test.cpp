@@ -27,7 +27,8 @@ PipelineLinkOptions options_for(std::vector<MessageFormat> formats, milliseconds
 // Different for every sender, kind and tag.
 at::Tensor content(MessageFormat format, int from, MessageKind kind, int64_t tag) {
   const int64_t seed = 17 * from + (kind == MessageKind::kGradient ? 5 : 0) + 3 * tag;
-  return (at::arange(format.numel, at::kLong) + seed).remainder(101).to(format.dtype);
+  // Whole numbers up to 255, which all dtypes here hold exactly.
+  return at::arange(format.numel, at::kInt).add_(seed).bitwise_and_(255).to(format.dtype);
 }
 
 TEST(RingEdges, AreBothDirectionsOfEachNeighbour) {
@@ -172,10 +173,10 @@ TEST(PipelineLink, AnEdgeThatOneEndDoesNotKnowIsNamed) {
   const auto messages =
       run_failing_ranks(3, [](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
         PipelineLinkOptions options = options_for({{at::kFloat, 8}}, milliseconds(400));
-        options.edges = {{.from = 0, .to = 1}};
+        options.edges = {{.from = 0, .to = 1}, {.from = 0, .to = 2}};
         if (world.rank == 1) options.edges.push_back({.from = 1, .to = 2});
         const PipelineLink link(store, group_of_all(world, "pp"), options);
-        if (world.rank == 2) std::this_thread::sleep_for(milliseconds(800));
+        std::this_thread::sleep_for(milliseconds(800));
       });
   ASSERT_TRUE(messages[1].has_value());
   EXPECT_THAT(*messages[1],
@@ -270,7 +271,7 @@ TEST(PipelineLink, PendingMessagesMayOutliveTheLinkAndBeDropped) {
       }
       // The dropped messages do not stand in the way of this one.
       at::Tensor tensor = at::zeros({1 << 20});
-      Pending sent = link.send(at::full({1 << 20}, 7), other, MessageKind::kActivation, 2);
+      Pending sent = link.send(at::full({1 << 20}, 7.0f), other, MessageKind::kActivation, 2);
       link.receive(tensor, other, MessageKind::kActivation, 2).wait(kNoDescription);
       sent.wait(kNoDescription);
       EXPECT_EQ(tensor.sum().item<float>(), 7.0f * (1 << 20));

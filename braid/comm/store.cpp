@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <future>
 #include <map>
 #include <random>
 #include <thread>
@@ -78,7 +79,23 @@ c10::intrusive_ptr<c10d::Store> join_store(const World& world, milliseconds time
   options.port = static_cast<uint16_t>(world.master_port);
   options.waitWorkers = false;
   options.timeout = timeout;
-  return c10::make_intrusive<c10d::TCPStore>(std::move(address), options);
+  // The client waits without limit for the server's first word, which some other program on that port never
+  // says. So it begins in a thread of its own, left behind in that case: it holds a socket and nothing of
+  // ours.
+  std::promise<c10::intrusive_ptr<c10d::Store>> promise;
+  std::future<c10::intrusive_ptr<c10d::Store>> store = promise.get_future();
+  std::thread([promise = std::move(promise), address, options]() mutable {
+    try {
+      promise.set_value(c10::make_intrusive<c10d::TCPStore>(std::move(address), options));
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+    }
+  }).detach();
+  require<CommError>(
+      store.wait_until(deadline) == std::future_status::ready, "rank ", world.rank, " reached ", address,
+      " port ", world.master_port, ", but no braid answered there within ", seconds_text(timeout),
+      ": another program has this port, or rank 0 is stopped; check MASTER_ADDR and MASTER_PORT");
+  return store.get();
 }
 
 // What one rank says of itself. Compared field by field, so each has a name for messages.
@@ -150,8 +167,12 @@ std::string difference(const std::vector<Record>& records, const char* what, std
   return text;
 }
 
-// Empty if all is well, else what all ranks are to be told.
-std::string judge(c10d::Store& store, const World& world, milliseconds timeout) {
+struct Verdict {
+  std::string text;  // empty if all is well, else what all ranks are to be told
+  int readers = 0;   // ranks that are there to be told
+};
+
+Verdict judge(c10d::Store& store, const World& world, milliseconds timeout) {
   const Clock::time_point deadline = Clock::now() + timeout;
   std::vector<int> missing;
   for (int rank = 0; rank < world.world_size; ++rank) {
@@ -161,29 +182,36 @@ std::string judge(c10d::Store& store, const World& world, milliseconds timeout) 
       missing.push_back(rank);
     }
   }
+  Verdict verdict = {.text = "", .readers = world.world_size - 1 - static_cast<int>(missing.size())};
   if (!missing.empty()) {
-    return cat(
-        ranks_text(missing), " of ", world.world_size, " did not arrive within ", seconds_text(timeout),
-        ": look for an error in their logs, and check how many ranks were started (", world.source, ")");
+    verdict.text =
+        cat(ranks_text(missing), " of ", world.world_size, " did not arrive within ", seconds_text(timeout),
+            ": look for an error in their logs, and check how many ranks were started (", world.source, ")");
+    return verdict;
   }
-  std::vector<Record> records;
-  for (int rank = 0; rank < world.world_size; ++rank)
-    records.push_back(decode(store.get_to_str(record_key(rank)), rank));
-  std::string text;
-  for (const auto& [what, field] :
-       {std::pair{"world size", &Record::world_size}, std::pair{"run id", &Record::run_id},
-        std::pair{"braid version", &Record::version}, std::pair{"configuration", &Record::fingerprint}}) {
-    const std::string found = difference(records, what, field);
-    if (!found.empty()) text += cat(text.empty() ? "the ranks do not agree: " : "; ", found);
+  try {
+    std::vector<Record> records;
+    for (int rank = 0; rank < world.world_size; ++rank) {
+      records.push_back(decode(store.get_to_str(record_key(rank)), rank));
+    }
+    for (const auto& [what, field] :
+         {std::pair{"world size", &Record::world_size}, std::pair{"run id", &Record::run_id},
+          std::pair{"braid version", &Record::version}, std::pair{"configuration", &Record::fingerprint}}) {
+      const std::string found = difference(records, what, field);
+      if (!found.empty())
+        verdict.text += cat(verdict.text.empty() ? "the ranks do not agree: " : "; ", found);
+    }
+  } catch (const CommError& error) {
+    verdict.text = error.what();
   }
-  return text;
+  return verdict;
 }
 
 // Rank 0's store must outlive the others' reading, or they would see a lost connection in place of the
 // verdict.
-void await_readers(c10d::Store& store, int world_size) {
+void await_readers(c10d::Store& store, int readers) {
   const Clock::time_point deadline = Clock::now() + milliseconds(5000);
-  while (store.add(kReadKey, 0) < world_size - 1 && Clock::now() < deadline) {
+  while (store.add(kReadKey, 0) < readers && Clock::now() < deadline) {
     std::this_thread::sleep_for(milliseconds(2));
   }
 }
@@ -222,23 +250,24 @@ void handshake(c10d::Store& store, const World& world, const Introduction& mine,
               ": two processes were started with the same rank, or an earlier run still lives on port ",
               world.master_port));
     }
+    // A rank beyond rank 0's world has no place in its judgement, so the size comes with the consent.
+    const std::string consent = cat("ok ", world.world_size);
     std::string verdict;
     if (world.rank == 0) {
-      try {
-        verdict = judge(store, world, timeout);
-      } catch (const CommError& error) {
-        verdict = error.what();
-      }
-      store.set(kVerdictKey, verdict.empty() ? "ok" : verdict);
-      if (!verdict.empty()) await_readers(store, world.world_size);
+      const Verdict judged = judge(store, world, timeout);
+      verdict = judged.text.empty() ? consent : judged.text;
+      store.set(kVerdictKey, verdict);
+      if (verdict != consent) await_readers(store, judged.readers);
     } else {
       // Rank 0 may have begun later than this rank, and then takes its whole time limit.
       store.wait({kVerdictKey}, timeout + milliseconds(10'000));
       verdict = store.get_to_str(kVerdictKey);
-      if (verdict == "ok") verdict.clear();
       store.add(kReadKey, 1);
     }
-    require<CommError>(verdict.empty(), "rank ", world.rank, ": ", verdict);
+    require<CommError>(!verdict.starts_with("ok ") || verdict == consent, "rank ", world.rank,
+                       " was started with a world size of ", world.world_size, ", but rank 0 with ",
+                       verdict.substr(std::min<size_t>(3, verdict.size())));
+    require<CommError>(verdict == consent, "rank ", world.rank, ": ", verdict);
   } catch (const c10::Error& error) {
     throw CommError(cat("rank ", world.rank, " lost rank 0 at ", world.master_addr, " port ",
                         world.master_port, " while the ranks were gathering: ", short_reason(error),

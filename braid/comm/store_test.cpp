@@ -203,6 +203,13 @@ TEST(Handshake, MissingRanksAreNamedOnAllThatAreThere) {
   }
 }
 
+TEST(Handshake, ARankBeyondTheWorldIsToldSo) {
+  const auto messages =
+      shake([](World& world, Introduction&) { world.world_size = world.rank == 2 ? 3 : 2; });
+  EXPECT_FALSE(messages[0].has_value());
+  EXPECT_EQ(messages[2], "rank 2 was started with a world size of 3, but rank 0 with 2");
+}
+
 TEST(Handshake, ASecondProcessOfARankIsTurnedAway) {
   const auto messages = shake(
       [](World& world, Introduction&) {

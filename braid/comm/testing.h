@@ -26,10 +26,10 @@ struct RankFailure : std::runtime_error {
   std::exception_ptr cause;
 };
 
-/// Runs `body` for ranks 0 .. n - 1, each in a thread of its own, with one store in memory, and returns when
-/// all have ended. When one throws, every wait on the store ends with an error, and its links' and
-/// communicators' peers see its connections close as its stack unwinds, so that the others end too. Throws
-/// RankFailure with the first failure in time.
+/// Runs `body` for ranks 0 .. n - 1, each in a thread of its own, with one store in memory, and returns
+/// when all have ended. When one throws, every wait on the store ends with an error, and its links' and
+/// communicators' peers see its connections close as its stack unwinds, so that the others end too.
+/// Throws RankFailure with the first failure that is no CommError, or else the first.
 void run_ranks(int n, const RankBody& body);
 
 /// As run_ranks, but returns the message of each rank's exception, or nothing for a rank that ended well.

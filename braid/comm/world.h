@@ -27,15 +27,15 @@ struct World {
 /// The value of an environment variable, or nothing. An empty value counts as nothing.
 using Environment = std::function<std::optional<std::string>(std::string_view name)>;
 
-/// The place that the launcher's variables give this process. Pure; the first of these that is there decides:
-/// 1. `braid launch` and torchrun: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT;
-/// if set, GROUP_RANK,
-///    TORCHELASTIC_RUN_ID or BRAID_RUN_ID, and BRAID_MASTER_LISTEN_FD (rank 0 only).
+/// The place that the launcher's variables give this process. Pure; the first of these that is there
+/// decides:
+/// 1. `braid launch` and torchrun: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
+///    MASTER_PORT; if set, GROUP_RANK, TORCHELASTIC_RUN_ID or BRAID_RUN_ID, and BRAID_MASTER_LISTEN_FD
+///    (rank 0 only).
 /// 2. Open MPI: OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE. On several nodes MASTER_ADDR must be
-/// passed on (mpirun -x).
+///    passed on (mpirun -x).
 /// 3. Slurm: SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_NODEID, SLURM_JOB_NODELIST, SLURM_JOB_ID, the
-/// STEP forms first;
-///    taken inside a step or with more than one task.
+///    STEP forms first; taken inside a step or with more than one task.
 /// 4. None: one rank.
 /// MASTER_ADDR and MASTER_PORT override what 2 and 3 derive.
 /// Throws ConfigError, naming the variables, where some are missing, are no numbers, or contradict one

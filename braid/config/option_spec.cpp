@@ -28,6 +28,11 @@ std::string joined(const std::vector<std::string>& texts, std::string_view betwe
       cat(label, " ", value, ": this version of braid has no ", spec.info.missing, "; ", takes));
 }
 
+// Bounds are read by people: 1000000 rather than 1e+06.
+std::string number_text(double number) {
+  return number == std::floor(number) && std::fabs(number) < 1e15 ? fixed(number, 0) : to_text(number);
+}
+
 bool is_member(const std::vector<std::string>& texts, const std::string& text) {
   return std::find(texts.begin(), texts.end(), text) != texts.end();
 }
@@ -42,12 +47,12 @@ bool contains(const Range& range, double number) {
 
 std::string range_text(const Range& range) {
   std::vector<std::string> bounds;
-  if (range.at_least) bounds.push_back(">= " + to_text(*range.at_least));
-  if (range.above) bounds.push_back("> " + to_text(*range.above));
-  if (range.below) bounds.push_back("< " + to_text(*range.below));
-  if (range.at_most) bounds.push_back("<= " + to_text(*range.at_most));
+  if (range.at_least) bounds.push_back(">= " + number_text(*range.at_least));
+  if (range.above) bounds.push_back("> " + number_text(*range.above));
+  if (range.below) bounds.push_back("< " + number_text(*range.below));
+  if (range.at_most) bounds.push_back("<= " + number_text(*range.at_most));
   const std::string text = joined(bounds, " and ", " and ");
-  return range.also ? to_text(*range.also) + " or " + text : text;
+  return range.also ? number_text(*range.also) + " or " + text : text;
 }
 
 const OptionSpec* find_option(std::span<const OptionSpec> specs, std::string_view name) {

@@ -50,18 +50,15 @@ void add_overrides(Table& table) {
 void add_model_options(Table& table) {
   table.group("Model");
   table.add("model_type", &P::model_type,
-            {.help = "The architecture.",
-             .supported = {"llama"},
-             .missing = "other architecture",
-             .no_effect = "the architecture is read from the model's configuration"});
+            {.help = "The architecture.", .supported = {"llama"}, .missing = "other architecture"});
   table.add("model_name_or_path", &P::model_name_or_path,
             {.help = "A directory with Hugging Face's config.json, or a preset such as facebook/llama-7b, "
                      "llama-3-8b or "
                      "braid/llama-10m. Must be given."});
   table.add("tokenizer_name_or_path", &P::tokenizer_name_or_path,
-            {.help = "The tokenizer that made the data: a SentencePiece model file, or a directory with one. "
-                     "It gives the "
-                     "vocabulary's size and goes into the exported model."});
+            {.help = "The tokenizer that made the data: byte, sentencepiece:FILE, a .model file or a "
+                     "directory with tokenizer.model. "
+                     "It gives the vocabulary's size and goes into the exported model."});
   table.add("continue_training", &P::continue_training,
             {.help = "Start from the weights in model_name_or_path instead of random ones."});
   const std::string same = "fused kernels are always used; results do not depend on it";
@@ -111,8 +108,7 @@ void add_data_options(Table& table) {
   table.add("skip_warmup", &P::skip_warmup,
             {.help = "Do not read the files through once at the start.",
              .supported = {"true"},
-             .missing = "warm-up of mapped files",
-             .no_effect = "files are never read through at the start"});
+             .missing = "warm-up of mapped files"});
   table.add("data_cache", &P::data_cache,
             {.help = "Directory for index caches.",
              .no_effect = "indices are built in memory on every rank, there are no cache files"});
@@ -202,7 +198,8 @@ OptionTable<PretrainOptions> pretrain_table() {
 }
 
 std::string options_markdown() {
-  return "<!-- Made from the option table by `braid pretrain --help=markdown`; edit the table. -->\n" +
+  return "<!-- Made from the option table in braid/config, and a test holds it against that: edit the table. "
+         "-->\n" +
          pretrain_table().markdown();
 }
 

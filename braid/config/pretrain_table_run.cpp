@@ -20,7 +20,7 @@ void add_pipeline(Table& table) {
              .supported = {"FThenB", "1F1B"},
              .missing = "schedule of that name"});
   table.add("enable_send_recv_overlap", &P::enable_send_recv_overlap,
-            {.help = "Wait for messages as late as possible, so that they travel while the rank computes."});
+            {.help = "Post receives early, so that messages travel while the rank computes."});
   table.add(
       "pipeline_parallel_config", &P::pipeline_parallel_config,
       {.help =
@@ -151,12 +151,11 @@ void add_run_options(Table& table) {
             {.help = "Updates of the weights. Must be given with do_train.",
              .unit = "steps",
              .range = {.at_least = 1, .also = -1}});
-  table.add(
-      "eval_steps", &P::eval_steps,
-      {.help =
-           "With do_eval: steps between evaluations. Unset: only at the end, where one always takes place.",
-       .unit = "steps",
-       .range = kAtLeastOne});
+  table.add("eval_steps", &P::eval_steps,
+            {.help = "With do_eval: steps between evaluations; one always takes place at the end. Unset: "
+                     "logging_steps.",
+             .unit = "steps",
+             .range = kAtLeastOne});
   table.add("eval_iters", &P::eval_iters,
             {.help = "Microbatches in an evaluation.", .unit = "microbatches", .range = kAtLeastOne});
   table.add("seed", &P::seed,

@@ -1,6 +1,7 @@
 #include "braid/data/blend.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -8,13 +9,30 @@
 #include "braid/base/error.h"
 
 namespace braid::data {
+namespace {
+
+// The order in which numpy.sum adds doubles: eight sums side by side up to 128 numbers, halves beyond.
+double pairwise_sum(std::span<const double> values) {
+  if (values.size() > 128) {
+    const size_t half = values.size() / 2 / 8 * 8;
+    return pairwise_sum(values.first(half)) + pairwise_sum(values.subspan(half));
+  }
+  if (values.size() < 8) return std::accumulate(values.begin(), values.end(), 0.0);
+  std::array<double, 8> r{};
+  const size_t whole = values.size() / 8 * 8;
+  for (size_t i = 0; i < whole; ++i) r[i % 8] += values[i];
+  const double eight = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
+  return std::accumulate(values.begin() + static_cast<int64_t>(whole), values.end(), eight);
+}
+
+}  // namespace
 
 std::vector<double> normalized_weights(std::span<const double> weights) {
   for (const double weight : weights) {
     require<ConfigError>(std::isfinite(weight) && weight > 0,
                          "the weight of a data file must be a number above 0, got ", weight);
   }
-  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  const double sum = pairwise_sum(weights);
   require<ConfigError>(std::isfinite(sum), "the weights of the data files are too large to be added");
   std::vector<double> result(weights.begin(), weights.end());
   for (double& weight : result) weight /= sum;
@@ -49,7 +67,7 @@ Blend build_blend(std::span<const double> weights, int64_t total) {
 }
 
 int64_t samples_for_weight(double weight, int64_t total) {
-  return static_cast<int64_t>(std::ceil(weight * static_cast<double>(total) * 1.005));
+  return static_cast<int64_t>(std::ceil(std::ceil(static_cast<double>(total) * weight) * 1.005));
 }
 
 }  // namespace braid::data

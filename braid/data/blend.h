@@ -17,7 +17,8 @@ struct Blend {
   int64_t size() const { return static_cast<int64_t>(dataset.size()); }
 };
 
-/// Weights summing to 1, in proportion to `weights`. Throws ConfigError unless all are finite and above 0.
+/// Weights summing to 1, in proportion to `weights`, with the rounding of numpy's sum, since the order of a
+/// mixture can hang on the last bit. Throws ConfigError unless all are finite and above 0.
 std::vector<double> normalized_weights(std::span<const double> weights);
 
 /// Draws `total` samples. Sample i comes from the dataset that is furthest behind its share, the one with the
@@ -25,8 +26,8 @@ std::vector<double> normalized_weights(std::span<const double> weights);
 /// for more than 65535 datasets.
 Blend build_blend(std::span<const double> weights, int64_t total);
 
-/// How many samples to prepare of a dataset with `weight` (of 1) in a mixture of `total`: 0.5% more than its
-/// share, rounded up.
+/// How many samples to prepare of a dataset with `weight` (of 1) in a mixture of `total`: its share rounded
+/// up, and 0.5% more rounded up.
 int64_t samples_for_weight(double weight, int64_t total);
 
 }  // namespace braid::data

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "braid/base/error.h"
+#include "braid/data/test_hash.h"
 
 namespace braid::data {
 namespace {
@@ -55,8 +57,32 @@ TEST(Blend, SharesHoldAtEveryPointAndSamplesAreInOrder) {
 
 TEST(Blend, SizesHaveHalfAPercentToSpare) {
   EXPECT_EQ(samples_for_weight(0.5, 1000), 503);
-  EXPECT_EQ(samples_for_weight(1.0 / 3, 10), 4);
+  EXPECT_EQ(samples_for_weight(1.0 / 3, 10), 5);
   EXPECT_EQ(samples_for_weight(1, 200), 201);
+}
+
+// Expected values from numpy and megatron-core 0.16.1: weights normalised by numpy.sum, then
+// build_blending_indices.
+TEST(Blend, OrderIsMegatrons) {
+  struct Golden {
+    int count;
+    uint64_t weights_hash, dataset_hash, sample_hash;
+  };
+  for (const Golden& golden :
+       std::vector<Golden>{{2, 7492898185427910179ull, 16279480614148939332ull, 3476578013671571515ull},
+                           {9, 17909029716943327849ull, 14329627028012885134ull, 5287498563473052344ull},
+                           {40, 17295749112065187453ull, 4884711777489196898ull, 6201733433277264955ull},
+                           {300, 808678759723687052ull, 3624370567985588647ull, 16203627720314857638ull}}) {
+    std::vector<double> given;
+    for (int i = 0; i < golden.count; ++i) given.push_back((i * 7919 % 101 + 1) / 10.0);
+    const auto weights = normalized_weights(given);
+    std::vector<uint64_t> bits;
+    for (const double weight : weights) bits.push_back(std::bit_cast<uint64_t>(weight));
+    EXPECT_EQ(hash_of(bits), golden.weights_hash) << golden.count;
+    const Blend blend = build_blend(weights, 2000);
+    EXPECT_EQ(hash_of(blend.dataset), golden.dataset_hash) << golden.count;
+    EXPECT_EQ(hash_of(blend.sample), golden.sample_hash) << golden.count;
+  }
 }
 
 TEST(Blend, RefusesWeightsThatAreNone) {

@@ -38,9 +38,9 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-/// Built in memory on every rank, from nothing but its arguments, in about a second for ten million samples.
-/// There are no cache files on purpose: what is not shared between nodes cannot be missing on one of them,
-/// stale, or half written.
+/// Built in memory on every rank, from nothing but its arguments, in seconds for tens of millions of
+/// documents. There are no cache files on purpose: what is not shared between nodes cannot be missing on one
+/// of them, stale, or half written.
 class GptIndex {
  public:
   /// `lengths` are those of the documents, in tokens. Memory afterwards: 4 bytes a document and epoch, 16 a

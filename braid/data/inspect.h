@@ -44,9 +44,8 @@ struct Inspection {
   int64_t median_tokens = 0;    // the lower one of two
   int64_t longest_tokens = 0;
   double mean_tokens = 0;
-  std::vector<LengthBucket>
-      lengths;                 // powers of two, ascending, from the first to the last that has documents
-  int64_t largest_token = -1;  // -1 without tokens
+  std::vector<LengthBucket> lengths{};  // by powers of two, from the first to the last with documents
+  int64_t largest_token = -1;           // -1 without tokens
   std::optional<int64_t> vocabulary_size{};
   std::vector<ShownDocument> shown{};
 };

@@ -32,9 +32,12 @@ std::string text_of_line(const std::string& line, const std::string& key, const 
   try {
     object = nlohmann::json::parse(line);
   } catch (const nlohmann::json::parse_error& error) {
+    constexpr size_t kMostBytes = 200;  // the message repeats the text it was reading
     const std::string_view what = error.what();
-    throw DataError(cat(origin, ": not a line of JSON, at byte ", error.byte,
-                        " of the line: ", what.substr(std::min(what.find(": ") + 2, what.size()))));
+    const size_t colon = what.find(": ");
+    throw DataError(
+        cat(origin, ": not a line of JSON, at byte ", error.byte, " of the line: ",
+            utf8_prefix(what.substr(colon == std::string_view::npos ? 0 : colon + 2), kMostBytes)));
   }
   require<DataError>(object.is_object(), origin, ": a line must be a JSON object like {\"", key,
                      "\": \"...\"}, this is of type ", object.type_name());

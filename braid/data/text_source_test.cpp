@@ -147,7 +147,7 @@ TEST_F(TextSourceTest, ADamagedLineIsNamed) {
     return [this] { read({.inputs = {folder_.path("x.jsonl")}}); };
   };
   EXPECT_THAT(reading("{\"text\": \"fine\"}\n{\"text\": \"cut sh"),
-              says<DataError>("x.jsonl:2: not a line of JSON, at byte 16"));
+              says<DataError>("x.jsonl:2: not a line of JSON, at byte 17"));
   EXPECT_THAT(reading("\n[1]\n"),
               says<DataError>("x.jsonl:2: a line must be a JSON object like {\"text\": \"...\"}"));
   EXPECT_THAT(reading("{\"body\": 1, \"id\": 2}"),

@@ -59,7 +59,7 @@ class EvenSample {
   void end_block() {
     if (blocks_seen_++ % stride_ == 0) {
       kept_bytes_ += static_cast<int64_t>(current_.size());
-      blocks_.push_back(std::move(current_));
+      blocks_.emplace_back().swap(current_);
     }
     current_.clear();
     if (kept_bytes_ <= 2 * wanted_bytes_ || blocks_.size() < 2) return;

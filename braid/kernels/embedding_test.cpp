@@ -16,7 +16,7 @@ using testing::ThrowsMessage;
 
 TEST(Embedding, TakesTheRows) {
   const at::Tensor weight = random_normal({11, 5}, at::kBFloat16, 1);
-  const at::Tensor y = embedding(at::tensor({3, 0, 10, 3}, at::kLong), weight);
+  const at::Tensor y = kernels::embedding(at::tensor({3, 0, 10, 3}, at::kLong), weight);
   EXPECT_TRUE(same_bits(y, at::stack({weight[3], weight[0], weight[10], weight[3]})));
 }
 
@@ -58,7 +58,7 @@ TEST(EmbeddingMisuse, NamesTheToken) {
   const at::Tensor weight = at::ones({10, 4});
   EXPECT_THAT(
       [&] {
-        embedding(at::tensor({0, 10}, at::kLong), weight);
+        kernels::embedding(at::tensor({0, 10}, at::kLong), weight);
       },
       ThrowsMessage<DataError>(HasSubstr("token id 10 at position 1 is outside the vocabulary of 10")));
   EXPECT_THAT(
@@ -71,7 +71,7 @@ TEST(EmbeddingMisuse, NamesTheToken) {
         embedding_backward(at::zeros({2}, at::kLong), at::ones({1, 4}), weight, Accumulate::kAdd);
       },
       ThrowsMessage<ShapeError>(HasSubstr("tokens must be [1] Long cpu, got [2] Long cpu")));
-  EXPECT_THAT([&] { embedding(at::zeros({2}), weight); },
+  EXPECT_THAT([&] { kernels::embedding(at::zeros({2}), weight); },
               ThrowsMessage<ShapeError>(HasSubstr("tokens must be [2] Long")));
 }
 

@@ -46,11 +46,11 @@ class Gemm : public testing::TestWithParam<std::tuple<at::ScalarType, Size>> {
 };
 
 TEST_P(Gemm, ForwardAndInputGradientAreWithinTheirRoundings) {
-  EXPECT_LE(product_error(linear(x_, weight_), x_, weight_.t()), 1);
+  EXPECT_LE(product_error(kernels::linear(x_, weight_), x_, weight_.t()), 1);
   EXPECT_LE(product_error(linear_backward_input(dy_, weight_), dy_, weight_), 1);
   const at::Tensor y = at::empty({size_.tokens, size_.outputs}, dtype_);
-  EXPECT_TRUE(linear(x_, weight_, y).is_same(y));
-  EXPECT_TRUE(same_bits(y, linear(x_, weight_)));
+  EXPECT_TRUE(kernels::linear(x_, weight_, y).is_same(y));
+  EXPECT_TRUE(same_bits(y, kernels::linear(x_, weight_)));
   const at::Tensor dx = at::empty({size_.tokens, size_.inputs}, dtype_);
   EXPECT_TRUE(linear_backward_input(dy_, weight_, dx).is_same(dx));
   EXPECT_TRUE(same_bits(dx, linear_backward_input(dy_, weight_)));
@@ -111,12 +111,12 @@ TEST(GemmMisuse, NamesTheTensor) {
   const at::Tensor weight = at::ones({6, 8});
   EXPECT_THAT(
       [&] {
-        linear(x, at::ones({6, 7}));
+        kernels::linear(x, at::ones({6, 7}));
       },
       ThrowsMessage<ShapeError>(HasSubstr("weight must be [6, 8] Float cpu, got [6, 7] Float cpu")));
   EXPECT_THAT(
       [&] {
-        linear(x, weight, at::ones({4, 5}));
+        kernels::linear(x, weight, at::ones({4, 5}));
       },
       ThrowsMessage<ShapeError>(HasSubstr("out must be [4, 6]")));
   EXPECT_THAT([&] { linear_backward_input(x, weight); },

@@ -18,9 +18,9 @@ namespace braid::kernels {
 
 inline constexpr double kUnitFloat = 0x1p-24;
 
-/// Unit roundoff of a stored result.
+/// Unit roundoff of a stored result: 2^-p for a significand of p bits.
 inline double unit_of(at::ScalarType dtype) {
-  return dtype == at::kBFloat16 ? 0x1p-9 : dtype == at::kDouble ? 0x1p-53 : kUnitFloat;
+  return dtype == at::kBFloat16 ? 0x1p-8 : dtype == at::kDouble ? 0x1p-53 : kUnitFloat;
 }
 
 inline at::Tensor random_normal(at::IntArrayRef sizes, at::ScalarType dtype, uint64_t seed,

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "braid/kernels/cpu/kernels.h"
@@ -22,24 +23,27 @@
 HWY_BEFORE_NAMESPACE();
 namespace braid::kernels::cpu::HWY_NAMESPACE {
 
+constexpr size_t kBlock = 4096;
+
 struct Softmax {
   float max;
   double sum;  // of exp(x - max)
 };
 
 // Block by block, so that a row of any length is read from memory once: the sum is scaled when a later block
-// has a larger maximum.
+// has a larger maximum. Where `powers` is given it gets exp(x - m), m being the maximum up to the block's
+// end, which goes into `block_maxima`; it may be x itself.
 template <typename T>
-Softmax softmax_of(const T* x, size_t width) {
-  constexpr size_t kBlock = 4096;
-  const Tail lowest = {0, -std::numeric_limits<float>::infinity()};
-  Softmax result = {lowest.pad, 0};
+Softmax softmax_of(const T* x, size_t width, float* powers, float* block_maxima) {
+  const float lowest = -std::numeric_limits<float>::infinity();
+  const Tail padding = {0, lowest};
+  Softmax result = {lowest, 0};
   for (size_t begin = 0; begin < width; begin += kBlock) {
     const size_t size = HWY_MIN(kBlock, width - begin);
     const T* block = x + begin;
-    const Vec lowest_vec = hn::Set(kF32, lowest.pad);
-    Vec maxima[4] = {lowest_vec, lowest_vec, lowest_vec, lowest_vec};
-    for_each_vector(size, lowest, [&](size_t i, auto slot, auto part) HWY_ATTR {
+    const Vec low = hn::Set(kF32, lowest);
+    Vec maxima[4] = {low, low, low, low};
+    for_each_vector(size, padding, [&](size_t i, auto slot, auto part) HWY_ATTR {
       maxima[slot] = hn::Max(load(block + i, part), maxima[slot]);
     });
     const Vec top = hn::Max(hn::Max(maxima[0], maxima[1]), hn::Max(maxima[2], maxima[3]));
@@ -48,12 +52,23 @@ Softmax softmax_of(const T* x, size_t width) {
     result.max = max;
     const Vec shift = hn::Set(kF32, max);
     Vec sums[4] = {hn::Zero(kF32), hn::Zero(kF32), hn::Zero(kF32), hn::Zero(kF32)};
-    for_each_vector(size, lowest, [&](size_t i, auto slot, auto part) HWY_ATTR {
+    const auto power = [&](size_t i, auto part) HWY_ATTR {
       const Vec x_minus_max = hn::Sub(load(block + i, part), shift);
       // Exp makes 0 of a NaN, which would hide a training run that has gone wrong.
-      const Vec e = hn::IfThenElse(hn::IsNaN(x_minus_max), x_minus_max, hn::Exp(kF32, x_minus_max));
-      sums[slot] = hn::Add(sums[slot], e);
-    });
+      return hn::IfThenElse(hn::IsNaN(x_minus_max), x_minus_max, hn::Exp(kF32, x_minus_max));
+    };
+    if (powers != nullptr) {
+      block_maxima[begin / kBlock] = max;
+      for_each_vector(size, padding, [&](size_t i, auto slot, auto part) HWY_ATTR {
+        const Vec e = power(i, part);
+        store(e, powers + begin + i, part);
+        sums[slot] = hn::Add(sums[slot], e);
+      });
+    } else {
+      for_each_vector(size, padding, [&](size_t i, auto slot, auto part) HWY_ATTR {
+        sums[slot] = hn::Add(sums[slot], power(i, part));
+      });
+    }
     result.sum += static_cast<double>(sum_of(sums));
   }
   return result;
@@ -64,8 +79,9 @@ HWY_INLINE float scalar(const T* p) {
   return hn::GetLane(load(p, Tail{1}));
 }
 
+// `scratch` holds the row's powers where they do not fit into the row itself, and then the blocks' maxima.
 template <typename T>
-void cross_entropy_rows_of(const CrossEntropyRows& a, size_t begin, size_t end) {
+void cross_entropy_rows_of(const CrossEntropyRows& a, float* scratch, size_t begin, size_t end) {
   for (size_t row = begin; row < end; ++row) {
     T* x = static_cast<T*>(a.logits) + row * a.width;
     a.losses[row] = 0;
@@ -73,26 +89,32 @@ void cross_entropy_rows_of(const CrossEntropyRows& a, size_t begin, size_t end) 
       if (a.with_gradient) std::memset(static_cast<void*>(x), 0, a.width * sizeof(T));
       continue;
     }
-    const Softmax softmax = softmax_of(x, a.width);
+    float* powers = scratch;
+    if constexpr (std::is_same_v<T, float>) powers = x;
+    float* block_maxima = scratch + a.width;
     T* own = x + a.targets[row];
-    const double own_minus_max = static_cast<double>(scalar(own)) - softmax.max;
+    const float own_logit = scalar(own);
+    const Softmax softmax = softmax_of(x, a.width, a.with_gradient ? powers : nullptr, block_maxima);
+    const double own_minus_max = static_cast<double>(own_logit) - softmax.max;
     a.losses[row] = std::log(softmax.sum) - own_minus_max;
     if (!a.with_gradient) continue;
-    const Vec shift = hn::Set(kF32, softmax.max);
-    const Vec factor = hn::Set(kF32, static_cast<float>(a.grad_scale / softmax.sum));
-    for_each_vector(a.width, [&](size_t i, auto /*slot*/, auto part) HWY_ATTR {
-      store(hn::Mul(hn::Exp(kF32, hn::Sub(load(x + i, part), shift)), factor), x + i, part);
-    });
+    for (size_t block = 0; block < a.width; block += kBlock) {
+      const double rescale = std::exp(static_cast<double>(block_maxima[block / kBlock]) - softmax.max);
+      const Vec factor = hn::Set(kF32, static_cast<float>(rescale * a.grad_scale / softmax.sum));
+      for_each_vector(HWY_MIN(kBlock, a.width - block), [&](size_t i, auto /*slot*/, auto part) HWY_ATTR {
+        store(hn::Mul(load(powers + block + i, part), factor), x + block + i, part);
+      });
+    }
     const double own_gradient = (std::exp(own_minus_max) / softmax.sum - 1) * a.grad_scale;
     store(hn::Set(kF32, static_cast<float>(own_gradient)), own, Tail{1});
   }
 }
 
-void cross_entropy_rows(const CrossEntropyRows& a, size_t begin, size_t end) {
+void cross_entropy_rows(const CrossEntropyRows& a, float* scratch, size_t begin, size_t end) {
   if (a.bf16) {
-    cross_entropy_rows_of<uint16_t>(a, begin, end);
+    cross_entropy_rows_of<uint16_t>(a, scratch, begin, end);
   } else {
-    cross_entropy_rows_of<float>(a, begin, end);
+    cross_entropy_rows_of<float>(a, scratch, begin, end);
   }
 }
 
@@ -116,7 +138,8 @@ LossSum softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& target
                                  .with_gradient = grad_scale.has_value(),
                                  .grad_scale = grad_scale.value_or(0)};
   for_row_ranges(logits.size(0), logits.size(1), [&](size_t begin, size_t end) {
-    HWY_DYNAMIC_DISPATCH(cross_entropy_rows)(rows, begin, end);
+    std::vector<float> scratch(rows.width + rows.width / 1024 + 1);
+    HWY_DYNAMIC_DISPATCH(cross_entropy_rows)(rows, scratch.data(), begin, end);
   });
   LossSum result;
   for (size_t row = 0; row < losses.size(); ++row) {

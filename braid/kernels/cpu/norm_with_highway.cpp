@@ -31,7 +31,7 @@ void norm_rows_of(const NormRows& a, size_t begin, size_t end) {
       T* sum = static_cast<T*>(a.sum) + row * a.width;
       for_each_vector(a.width, [&](size_t i, auto slot, auto part) HWY_ATTR {
         const Vec v = rounded_to<T>(hn::Add(load(x + i, part), load(branch + i, part)));
-        store(v, sum + i, part);
+        store_rounded(v, sum + i, part);
         squares[slot] = hn::MulAdd(v, v, squares[slot]);
       });
       x = sum;

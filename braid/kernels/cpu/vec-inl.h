@@ -46,16 +46,30 @@ HWY_INLINE Vec load(const uint16_t* p, Whole /*part*/ = {}) {
 
 HWY_INLINE void store(Vec v, float* p, Whole /*part*/ = {}) { hn::StoreU(v, kF32, p); }
 
-// To nearest, ties to even; a NaN stays one (its payload could carry over into infinity otherwise).
-HWY_INLINE void store(Vec v, uint16_t* p, Whole /*part*/ = {}) {
-  const U32 u32;
-  const auto bits = hn::BitCast(u32, v);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u32, 1));
-  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(u32, 0x7FFF)));
-  const auto quiet = hn::Or(bits, hn::Set(u32, 0x400000));
-  const auto result = hn::IfThenElse(hn::RebindMask(u32, hn::IsNaN(v)), quiet, rounded);
-  hn::StoreU(hn::TruncateTo(Bits16(), hn::ShiftRight<16>(result)), Bits16(), p);
+/// `v` as it is once it has been stored as T. For bfloat16: to nearest, ties to even; a NaN stays one (its
+/// payload could carry over into infinity otherwise).
+template <typename T>
+HWY_INLINE Vec rounded_to(Vec v) {
+  if constexpr (std::is_same_v<T, float>) {
+    return v;
+  } else {
+    const U32 u32;
+    const auto bits = hn::BitCast(u32, v);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u32, 1));
+    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(u32, 0x7FFF)));
+    const auto quiet = hn::Or(bits, hn::Set(u32, 0x400000));
+    const auto result = hn::IfThenElse(hn::RebindMask(u32, hn::IsNaN(v)), quiet, rounded);
+    return hn::BitCast(kF32, hn::And(result, hn::Set(u32, 0xFFFF0000)));
+  }
 }
+
+/// Stores what rounded_to<uint16_t> returned.
+HWY_INLINE void store_rounded(Vec v, uint16_t* p, Whole /*part*/ = {}) {
+  hn::StoreU(hn::TruncateTo(Bits16(), hn::ShiftRight<16>(hn::BitCast(U32(), v))), Bits16(), p);
+}
+HWY_INLINE void store_rounded(Vec v, float* p, Whole /*part*/ = {}) { store(v, p); }
+
+HWY_INLINE void store(Vec v, uint16_t* p, Whole /*part*/ = {}) { store_rounded(rounded_to<uint16_t>(v), p); }
 
 HWY_INLINE Vec load(const float* p, Tail part) {
   HWY_ALIGN float buffer[kLanes];
@@ -78,16 +92,9 @@ HWY_INLINE void store(Vec v, T* p, Tail part) {
   std::memcpy(p, buffer, part.n * sizeof(T));
 }
 
-/// What `v` becomes when it is stored as T and loaded again.
 template <typename T>
-HWY_INLINE Vec rounded_to(Vec v) {
-  if constexpr (std::is_same_v<T, float>) {
-    return v;
-  } else {
-    HWY_ALIGN T buffer[kLanes];
-    store(v, buffer);
-    return load(buffer);
-  }
+HWY_INLINE void store_rounded(Vec v, T* p, Tail part) {
+  store(v, p, part);
 }
 
 /// Calls body(offset, slot, part) for [0, n) vector by vector. slot, a constant from 0 to 3 in turn, picks

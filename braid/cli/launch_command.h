@@ -1,0 +1,12 @@
+// `braid launch`: braid/launch on this process's environment, terminal and signals.
+#pragma once
+
+#include "braid/cli/run.h"
+
+namespace braid::cli {
+
+/// Starts the ranks that the arguments describe and returns their exit code. Call it from the main thread.
+/// Throws ConfigError for wrong arguments; no rank runs then.
+int launch_command(const CommandContext& context);
+
+}  // namespace braid::cli

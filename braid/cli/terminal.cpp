@@ -1,0 +1,44 @@
+#include "braid/cli/terminal.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "braid/base/text.h"
+
+namespace braid::cli {
+namespace {
+
+using Environment = std::map<std::string, std::string>;
+
+constexpr int64_t kUsualColumns = 80;
+
+std::string value_of(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
+bool is_dumb(const Environment& environment) { return value_of(environment, "TERM") == "dumb"; }
+
+int64_t told_columns(const Environment& environment) {
+  const auto columns = parse_int(value_of(environment, "COLUMNS"));
+  return columns && *columns >= 1 ? *columns : kUsualColumns;
+}
+
+}  // namespace
+
+std::optional<int64_t> terminal_columns(int descriptor, const Environment& environment) {
+  if (is_dumb(environment)) return std::nullopt;
+  if (::isatty(descriptor) == 1) {
+    winsize size{};
+    if (::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+    return told_columns(environment);
+  }
+  if (value_of(environment, "BRAID_PROGRESS") == "1") return told_columns(environment);
+  return std::nullopt;
+}
+
+bool allows_colours(const Environment& environment) {
+  return value_of(environment, "NO_COLOR").empty() && !is_dumb(environment);
+}
+
+}  // namespace braid::cli

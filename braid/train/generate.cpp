@@ -1,0 +1,89 @@
+#include "braid/train/generate.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "braid/base/error.h"
+#include "braid/base/random.h"
+#include "braid/checkpoint/file.h"
+#include "braid/config/presets.h"
+#include "braid/train/stage_weights.h"
+
+namespace braid::train {
+namespace {
+
+/// The dtype that config.json names; float32 where it names none.
+at::ScalarType dtype_in(const std::filesystem::path& directory) {
+  constexpr int64_t kLimitBytes = 1 << 20;
+  const auto json =
+      nlohmann::json::parse(checkpoint::read_text(directory / "config.json", kLimitBytes), nullptr, false);
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    if (json.is_object() && json.contains(key) && json[key] == "bfloat16") return at::kBFloat16;
+  }
+  return at::kFloat;
+}
+
+/// A draw from softmax(logits / temperature) over the top_k likeliest. Ties go to the smaller id.
+int64_t draw(const at::Tensor& logits_V, const SamplingOptions& options, uint64_t counter) {
+  const int64_t vocabulary = logits_V.size(0);
+  if (options.temperature == 0) return logits_V.argmax().item<int64_t>();
+  const int64_t k = options.top_k == 0 ? vocabulary : std::min(options.top_k, vocabulary);
+  const auto [values, ids] = at::topk(logits_V.to(at::kDouble), k);
+  const at::Tensor cumulative = at::softmax(values / options.temperature, 0).cumsum(0).contiguous();
+  const double uniform = philox(options.seed, counter)[0] * 0x1p-32;
+  const double* begin = cumulative.const_data_ptr<double>();
+  const int64_t index = std::min<int64_t>(std::upper_bound(begin, begin + k, uniform) - begin, k - 1);
+  return ids[index].item<int64_t>();
+}
+
+}  // namespace
+
+LoadedModel load_model(const std::filesystem::path& directory) {
+  require<ConfigError>(std::filesystem::exists(directory / "config.json"), directory.string(),
+                       " holds no config.json: name a directory that braid exported (<output_dir>/hf) or a "
+                       "Hugging Face Llama");
+  LoadedModel model = {.config = config::load_model_config(directory.string()), .stage = {}};
+  model.stage = model::make_stage(model.config,
+                                  {.first_layer = 0,
+                                   .end_layer = model.config.num_hidden_layers,
+                                   .has_embedding = true,
+                                   .has_head = true},
+                                  at::TensorOptions().dtype(dtype_in(directory)));
+  load_weights(model.stage, directory, model.config);
+  return model;
+}
+
+at::Tensor logits_of(LoadedModel& model, const std::vector<int64_t>& tokens) {
+  const at::NoGradGuard no_grad;
+  at::Tensor x = at::tensor(tokens, at::kLong).unsqueeze(0);
+  for (const auto& layer : model.stage.layers) x = layer->forward(x, nullptr);
+  return x.squeeze(0).to(at::kFloat);
+}
+
+std::vector<int64_t> generate(LoadedModel& model, const std::vector<int64_t>& prompt,
+                              const SamplingOptions& options, const std::function<void(int64_t)>& on_token) {
+  const auto positions = static_cast<size_t>(model.config.max_position_embeddings);
+  require<ConfigError>(!prompt.empty(), "the prompt is empty: generation starts from at least one token");
+  require<ConfigError>(prompt.size() <= positions, "the prompt has ", prompt.size(), " tokens, the model ",
+                       positions, " positions: shorten the prompt");
+  require<ConfigError>(options.temperature >= 0, "temperature must be >= 0, got ", options.temperature);
+  require<ConfigError>(options.top_k >= 0, "top_k must be >= 0, got ", options.top_k);
+  for (const int64_t token : prompt) {
+    require<ConfigError>(0 <= token && token < model.config.vocab_size, "token ", token,
+                         " of the prompt is outside the model's vocabulary of ", model.config.vocab_size,
+                         ": is this the model's tokenizer?");
+  }
+  std::vector<int64_t> text = prompt;
+  while (text.size() < positions &&
+         static_cast<int64_t>(text.size() - prompt.size()) < options.max_new_tokens) {
+    const int64_t token = draw(logits_of(model, text)[-1], options, text.size());
+    if (std::ranges::count(model.config.eos_token_id, token) > 0) break;
+    text.push_back(token);
+    if (on_token) on_token(token);
+  }
+  return {text.begin() + static_cast<int64_t>(prompt.size()), text.end()};
+}
+
+}  // namespace braid::train

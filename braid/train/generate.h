@@ -1,0 +1,44 @@
+// Text from a trained model, one token after another.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "braid/config/model_config.h"
+#include "braid/model/llama.h"
+
+namespace braid::train {
+
+struct SamplingOptions {
+  int64_t max_new_tokens = 64;
+  double temperature = 0.8;  ///< 0: always the likeliest token
+  int64_t top_k = 40;        ///< draw among the k likeliest; 0: among all
+  uint64_t seed = 42;
+};
+
+/// A whole model on one device.
+struct LoadedModel {
+  config::ModelConfig config;
+  model::Stage stage;
+};
+
+/// The model of a Hugging Face directory, on the CPU in the dtype of its files' config ("torch_dtype"):
+/// float32 or bfloat16. Throws ConfigError or DataError if the directory is no such model.
+LoadedModel load_model(const std::filesystem::path& directory);
+
+/// Logits [s, V] in float32 of `tokens` [s].
+at::Tensor logits_of(LoadedModel& model, const std::vector<int64_t>& tokens);
+
+/// Continues `prompt` until max_new_tokens are made, the positions are used up, or the model ends the text;
+/// calls `on_token` for each new token. Returns the new tokens, an end-of-text token not included. Every
+/// token runs the whole text so far through the model: meant for looking at a model, not for serving it.
+/// Draws depend on the seed alone. Throws ConfigError for options out of range, a prompt that is empty or
+/// longer than the model's positions, and tokens outside its vocabulary.
+std::vector<int64_t> generate(LoadedModel& model, const std::vector<int64_t>& prompt,
+                              const SamplingOptions& options,
+                              const std::function<void(int64_t)>& on_token = {});
+
+}  // namespace braid::train

@@ -1,0 +1,103 @@
+#include "braid/train/microbatch_source.h"
+
+#include <ATen/ATen.h>
+
+#include "braid/base/random.h"
+#include "braid/data/batch.h"
+#include "braid/data/dataset.h"
+
+namespace braid::train {
+namespace {
+
+class TokenFiles final : public MicrobatchSource {
+ public:
+  explicit TokenFiles(const SourceOptions& options)
+      : options_(options), datasets_(datasets_options(options)) {
+    if (options.check_threads > 0) datasets_.check_vocabulary(options.vocabulary, options.check_threads);
+  }
+
+  std::vector<pipeline::Microbatch> train_step(int64_t step) const override {
+    const data::BatchReader reader(*datasets_.train(), {.microbatch_size = options_.train_microbatch,
+                                                        .microbatches = options_.microbatches});
+    return read(reader, step, options_.microbatches);
+  }
+
+  std::vector<pipeline::Microbatch> evaluation() const override {
+    const data::BatchReader reader(*datasets_.valid(), {.microbatch_size = options_.eval_microbatch,
+                                                        .microbatches = options_.eval_iterations});
+    return read(reader, 0, options_.eval_iterations);
+  }
+
+  std::vector<std::string> describe() const override { return datasets_.describe(); }
+
+ private:
+  static data::DatasetsOptions datasets_options(const SourceOptions& o) {
+    data::DatasetsOptions wanted = {
+        .input_dir = o.input_dir, .split = o.split, .sequence_length = o.sequence_tokens, .seed = o.seed};
+    if (o.max_steps > 0) wanted.train_samples = o.train_microbatch * o.microbatches * o.max_steps;
+    if (o.eval_iterations > 0) wanted.valid_samples = o.eval_microbatch * o.eval_iterations * o.evaluations;
+    return wanted;
+  }
+
+  static std::vector<pipeline::Microbatch> read(const data::BatchReader& reader, int64_t step,
+                                                int64_t count) {
+    std::vector<pipeline::Microbatch> microbatches;
+    for (int64_t i = 0; i < count; ++i) {
+      data::Batch batch = reader.microbatch(step, i);
+      microbatches.push_back({.tokens = std::move(batch.tokens), .labels = std::move(batch.labels)});
+    }
+    return microbatches;
+  }
+
+  SourceOptions options_;
+  data::Datasets datasets_;
+};
+
+class RandomTokens final : public MicrobatchSource {
+ public:
+  explicit RandomTokens(const SourceOptions& options) : options_(options) {}
+
+  std::vector<pipeline::Microbatch> train_step(int64_t step) const override {
+    const uint64_t key = seed_for(static_cast<uint64_t>(options_.seed), "train");
+    return make(key, step * options_.microbatches, options_.microbatches, options_.train_microbatch);
+  }
+
+  std::vector<pipeline::Microbatch> evaluation() const override {
+    const uint64_t key = seed_for(static_cast<uint64_t>(options_.seed), "valid");
+    return make(key, 0, options_.eval_iterations, options_.eval_microbatch);
+  }
+
+  std::vector<std::string> describe() const override { return {"data: random tokens (--synthetic_data 1)"}; }
+
+ private:
+  std::vector<pipeline::Microbatch> make(uint64_t key, int64_t first, int64_t count,
+                                         int64_t sequences) const {
+    const int64_t length = options_.sequence_tokens + 1;
+    std::vector<pipeline::Microbatch> microbatches;
+    for (int64_t i = 0; i < count; ++i) {
+      at::Tensor text = at::empty({sequences, length}, at::kLong);
+      auto* tokens = text.mutable_data_ptr<int64_t>();
+      const auto begin = static_cast<uint64_t>((first + i) * sequences * length);
+      for (int64_t t = 0; t < sequences * length; ++t) {
+        tokens[t] = philox(key, begin + static_cast<uint64_t>(t))[0] % options_.vocabulary;
+      }
+      microbatches.push_back({.tokens = text.narrow(1, 0, length - 1).contiguous(),
+                              .labels = text.narrow(1, 1, length - 1).contiguous()});
+    }
+    return microbatches;
+  }
+
+  SourceOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<MicrobatchSource> open_token_files(const SourceOptions& options) {
+  return std::make_unique<TokenFiles>(options);
+}
+
+std::unique_ptr<MicrobatchSource> make_random_tokens(const SourceOptions& options) {
+  return std::make_unique<RandomTokens>(options);
+}
+
+}  // namespace braid::train

@@ -1,0 +1,50 @@
+// Where a run's microbatches come from: token files, or random tokens for benchmarks.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "braid/pipeline/chunk.h"
+
+namespace braid::train {
+
+/// Microbatches by number. The same on every rank that asks; local.
+class MicrobatchSource {
+ public:
+  virtual ~MicrobatchSource() = default;
+
+  /// The microbatches of training step `step`, counted from 0.
+  virtual std::vector<pipeline::Microbatch> train_step(int64_t step) const = 0;
+
+  /// The microbatches of an evaluation: the same at every call, so that one run's evaluations compare.
+  virtual std::vector<pipeline::Microbatch> evaluation() const = 0;
+
+  /// Lines for the log.
+  virtual std::vector<std::string> describe() const = 0;
+};
+
+struct SourceOptions {
+  std::string input_dir;
+  std::string split;
+  int64_t seed = 0;
+  int64_t vocabulary = 0;
+  int64_t sequence_tokens = 0;
+  int64_t train_microbatch = 1;  ///< sequences per microbatch
+  int64_t eval_microbatch = 1;
+  int64_t microbatches = 1;     ///< per step
+  int64_t eval_iterations = 0;  ///< microbatches of an evaluation; 0: no validation part is needed
+  int64_t max_steps = 0;        ///< 0: no training part is needed
+  int64_t evaluations = 0;      ///< of the run; with PaddleNLP's sample counts they size the validation part
+  int32_t check_threads =
+      0;  ///< check every token id against the vocabulary with so many threads; 0: not on this rank
+};
+
+/// Token files under input_dir. Throws ConfigError or DataError, naming file and offset, before anything
+/// trains.
+std::unique_ptr<MicrobatchSource> open_token_files(const SourceOptions& options);
+
+/// Uniformly random tokens that depend on the seed and the sample's number alone.
+std::unique_ptr<MicrobatchSource> make_random_tokens(const SourceOptions& options);
+
+}  // namespace braid::train

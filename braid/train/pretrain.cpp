@@ -1,0 +1,341 @@
+#include "braid/train/pretrain.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "braid/base/error.h"
+#include "braid/base/text.h"
+#include "braid/config/pretrain.h"
+#include "braid/cost/model_cost.h"
+#include "braid/cost/partition.h"
+#include "braid/kernels/gemm_clock.h"
+#include "braid/model/llama.h"
+#include "braid/schedule/forward_only.h"
+#include "braid/schedule/generate.h"
+#include "braid/schedule/lower.h"
+#include "braid/tensor/memory.h"
+#include "braid/train/microbatch_source.h"
+#include "braid/train/stage_weights.h"
+#include "braid/train/training_step.h"
+
+namespace braid::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+c10::Device device_of(const PretrainJob& job) {
+  if (job.options.device == "cpu") return c10::Device(c10::kCPU);
+  return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(job.world.local_rank));
+}
+
+optim::LearningRateCurve curve_of(const config::PretrainOptions& options) {
+  optim::Decay decay = optim::Decay::kLinear;
+  if (options.lr_scheduler_type == "cosine") decay = optim::Decay::kCosine;
+  if (options.lr_scheduler_type.starts_with("constant")) decay = optim::Decay::kConstant;
+  return {.peak = options.learning_rate,
+          .floor = options.min_learning_rate,
+          .warmup_steps = config::warmup_steps(options),
+          .decay_steps = config::decay_steps(options),
+          .decay = decay};
+}
+
+/// The steps after which the model is evaluated: every eval_steps, and the last.
+int64_t evaluations_of(const config::PretrainOptions& options) {
+  const int64_t every = options.eval_steps.value_or(options.logging_steps);
+  return options.do_train ? options.max_steps / every + 1 : 1;
+}
+
+/// The rank's part of the run: stage, links, executors.
+class Rank {
+ public:
+  explicit Rank(const PretrainJob& job)
+      : job_(job),
+        stages_(static_cast<int>(config::pipeline_stages(job.options))),
+        device_(device_of(job)),
+        dtype_(job.options.bf16 ? at::kBFloat16 : at::kFloat),
+        source_(open_source()),
+        stage_(make_stage()),
+        group_{.axis = "pp", .ranks = all_ranks(), .index = job.world.rank},
+        backend_(comm::backend_options(job.world, device_, job.options.dist_timeout, job.gloo_interface)),
+        pipeline_(job.store, group_, backend_, comm::CallCheck::kOff) {
+    if (stages_ > 1) link_ = std::make_unique<comm::PipelineLink>(job.store, group_, link_options());
+    chunk_ = std::make_unique<pipeline::Chunk>(stage_.layers, stage_.head);
+  }
+
+  PretrainSummary run();
+
+ private:
+  std::vector<int> all_ranks() const {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < stages_; ++rank) ranks.push_back(rank);
+    return ranks;
+  }
+
+  comm::PipelineLinkOptions link_options() const {
+    const auto numel = [&](int64_t sequences) {
+      return sequences * job_.options.max_seq_length * job_.model.hidden_size;
+    };
+    comm::PipelineLinkOptions options = {.backend = backend_, .formats = {}, .edges = {}};
+    const auto add = [&](const comm::MessageFormat& format) {
+      if (std::ranges::find(options.formats, format) == options.formats.end())
+        options.formats.push_back(format);
+    };
+    add({.dtype = dtype_, .numel = numel(job_.options.per_device_train_batch_size)});
+    if (job_.options.do_eval) add({.dtype = dtype_, .numel = numel(job_.options.per_device_eval_batch_size)});
+    if (job_.model.tie_word_embeddings) add(TiedEmbedding::format(job_.model, dtype_));
+    return options;
+  }
+
+  std::unique_ptr<MicrobatchSource> open_source() const {
+    const config::PretrainOptions& o = job_.options;
+    const SourceOptions options = {.input_dir = o.input_dir,
+                                   .split = o.split,
+                                   .seed = config::data_seed(o),
+                                   .vocabulary = job_.model.vocab_size,
+                                   .sequence_tokens = o.max_seq_length,
+                                   .train_microbatch = o.per_device_train_batch_size,
+                                   .eval_microbatch = o.per_device_eval_batch_size,
+                                   .microbatches = o.gradient_accumulation_steps,
+                                   .eval_iterations = o.do_eval ? o.eval_iters : 0,
+                                   .max_steps = o.do_train ? o.max_steps : 0,
+                                   .evaluations = evaluations_of(o),
+                                   .check_threads = job_.world.local_rank == 0 ? at::get_num_threads() : 0};
+    return o.synthetic_data ? make_random_tokens(options) : open_token_files(options);
+  }
+
+  model::Stage make_stage() {
+    const auto ranges = cost::partition(cost::unit_costs(job_.model, job_.options.max_seq_length), stages_);
+    const auto& mine = ranges[static_cast<size_t>(job_.world.rank)];
+    range_ = {.first_layer = mine.first_layer,
+              .end_layer = mine.end_layer,
+              .has_embedding = job_.world.rank == 0,
+              .has_head = job_.world.rank == stages_ - 1};
+    model::Stage stage = model::make_stage(job_.model, range_, at::TensorOptions(device_).dtype(dtype_));
+    if (job_.options.continue_training) {
+      for (const std::string& name : load_weights(stage, job_.options.model_name_or_path, job_.model)) {
+        job_.reporter.line(cat("not used: ", name, " of ", job_.options.model_name_or_path));
+      }
+    } else {
+      model::initialise(stage.parameters(), job_.model, static_cast<uint64_t>(job_.options.seed));
+    }
+    return stage;
+  }
+
+  pipeline::Executor make_executor(schedule::Schedule schedule) const {
+    return pipeline::Executor({.schedule = std::move(schedule),
+                               .rank = job_.world.rank,
+                               .chunks = {chunk_.get()},
+                               .link = link_.get()});
+  }
+
+  pipeline::ActivationSpec activation(int64_t sequences) const {
+    return {.sequences = sequences,
+            .sequence_tokens = job_.options.max_seq_length,
+            .hidden = job_.model.hidden_size,
+            .options = at::TensorOptions(device_).dtype(dtype_)};
+  }
+
+  /// This rank's microbatches on its device; ranks between the ends need only the number.
+  std::vector<pipeline::Microbatch> on_device(std::vector<pipeline::Microbatch> microbatches) const {
+    for (auto& microbatch : microbatches) {
+      microbatch.tokens = range_.has_embedding ? microbatch.tokens.to(device_) : at::Tensor();
+      microbatch.labels = range_.has_head ? microbatch.labels.to(device_) : at::Tensor();
+    }
+    return microbatches;
+  }
+
+  void describe() const;
+  void train(PretrainSummary& summary);
+  void evaluate(int64_t step, PretrainSummary& summary);
+  void append_metrics(const std::string& json);
+
+  const PretrainJob& job_;
+  int stages_;
+  c10::Device device_;
+  at::ScalarType dtype_;
+  model::StageRange range_;
+  std::unique_ptr<MicrobatchSource> source_;
+  model::Stage stage_;
+  comm::Group group_;
+  comm::BackendOptions backend_;
+  comm::Communicator pipeline_;
+  std::unique_ptr<comm::PipelineLink> link_;
+  std::unique_ptr<pipeline::Chunk> chunk_;
+  std::unique_ptr<TiedEmbedding> tied_;
+  std::ofstream metrics_;
+};
+
+void Rank::describe() const {
+  const config::PretrainOptions& o = job_.options;
+  const auto say = [&](const auto&... parts) { job_.reporter.line(cat(parts...)); };
+  int64_t mine = 0;
+  for (const tensor::Parameter* parameter : tied_->updated_parameters()) mine += parameter->value.numel();
+  say("model: ", cost::model_parameters(job_.model), " parameters in ", job_.model.num_hidden_layers,
+      " layers, ", o.bf16 ? "bfloat16 with float32 master weights" : "float32");
+  say("this rank: stage ", job_.world.rank, " of ", stages_, ", decoder layers ", range_.first_layer, " to ",
+      range_.end_layer - 1, range_.has_embedding ? ", embedding" : "", range_.has_head ? ", head" : "", ", ",
+      mine, " parameters, ", at::get_num_threads(), " compute threads");
+  for (const std::string& line : source_->describe()) say(line);
+  if (!o.do_train) return;
+  say("schedule: ", o.pipeline_schedule_mode, ", ", o.gradient_accumulation_steps, " microbatches of ",
+      o.per_device_train_batch_size, " x ", o.max_seq_length, " tokens a step, ",
+      o.per_device_train_batch_size * o.gradient_accumulation_steps, " samples a step, ", o.max_steps,
+      " steps");
+}
+
+void Rank::append_metrics(const std::string& json) {
+  if (!metrics_.is_open()) return;
+  metrics_ << json << std::endl;  // flushed: a run that dies leaves every finished step
+  require<DataError>(metrics_.good(), "cannot write ", job_.options.output_dir,
+                     "/metrics.jsonl: is the disk full?");
+}
+
+void Rank::evaluate(int64_t step, PretrainSummary& summary) {
+  const auto begin = Clock::now();
+  const auto microbatches = on_device(source_->evaluation());
+  pipeline::Executor executor = make_executor(
+      schedule::forward_only({.ranks = stages_, .microbatches = static_cast<int32_t>(microbatches.size())}));
+  const auto losses =
+      executor.evaluate({.microbatches = microbatches}, activation(job_.options.per_device_eval_batch_size));
+  at::Tensor totals = at::zeros({2}, at::kDouble);
+  auto* values = totals.mutable_data_ptr<double>();
+  for (const layers::Loss& loss : losses) {
+    values[0] += loss.sum;
+    values[1] += static_cast<double>(loss.tokens);
+  }
+  totals = totals.to(device_);
+  pipeline_.broadcast(totals, stages_ - 1);
+  totals = totals.cpu();
+  const report::EvalMetrics metrics = {
+      .global_step = step,
+      .loss = totals[0].item<double>() / totals[1].item<double>(),
+      .tokens = static_cast<int64_t>(totals[1].item<double>()),
+      .samples = job_.options.per_device_eval_batch_size * static_cast<int64_t>(microbatches.size()),
+      .elapsed = Clock::now() - begin};
+  summary.eval_losses.push_back(metrics.loss);
+  job_.reporter.line(report::log_line(metrics));
+  append_metrics(report::to_json(metrics));
+}
+
+void Rank::train(PretrainSummary& summary) {
+  const config::PretrainOptions& o = job_.options;
+  const auto microbatches = static_cast<int32_t>(o.gradient_accumulation_steps);
+  pipeline::Executor executor = make_executor(schedule::lower(
+      schedule::generate(o.pipeline_schedule_mode, {.ranks = stages_, .microbatches = microbatches}),
+      {.receives = o.enable_send_recv_overlap ? schedule::ReceivePosting::kEarly
+                                              : schedule::ReceivePosting::kJustInTime}));
+  optim::AdamW adamw(
+      tied_->updated_parameters(),
+      {.beta1 = o.adam_beta1, .beta2 = o.adam_beta2, .eps = o.adam_epsilon, .weight_decay = o.weight_decay});
+  TrainingStep training_step(executor, *tied_, adamw, pipeline_,
+                             {.curve = curve_of(o), .max_grad_norm = o.max_grad_norm, .device = device_});
+  const int64_t samples = o.per_device_train_batch_size * microbatches;
+  const int64_t eval_every = o.eval_steps.value_or(o.logging_steps);
+  const double flops_per_token = cost::training_flops_per_token(job_.model, o.max_seq_length);
+
+  report::IntervalMetrics interval;
+  auto interval_begin = Clock::now();
+  auto gemm_begin = kernels::gemm_time();
+  const auto train_begin = Clock::now();
+  int64_t train_tokens = 0;
+  for (int64_t step = 1; step <= o.max_steps && !summary.stopped; ++step) {
+    const auto step_begin = Clock::now();
+    const auto step_gemm = kernels::gemm_time();
+    const StepOutcome outcome =
+        training_step.run(step, on_device(source_->train_step(step - 1)),
+                          activation(o.per_device_train_batch_size), job_.stop_asked());
+    const auto now = Clock::now();
+    const report::StepMetrics metrics = {
+        .global_step = step,
+        .loss = outcome.loss,
+        .learning_rate = optim::learning_rate(curve_of(o), step),
+        .grad_norm = outcome.grad_norm,
+        .tokens = outcome.tokens,
+        .elapsed = now - step_begin,
+        .gemm_share = Seconds(kernels::gemm_time() - step_gemm) / Seconds(now - step_begin),
+        .memory = outcome.memory};
+    append_metrics(report::to_json(metrics));
+    job_.reporter.step(metrics, o.max_steps);
+    summary.steps = step;
+    summary.losses.push_back(outcome.loss);
+    summary.grad_norms.push_back(outcome.grad_norm);
+    summary.stopped = outcome.stop_asked && step < o.max_steps;
+    train_tokens += outcome.tokens;
+
+    interval.steps += 1;
+    interval.loss += outcome.loss;
+    interval.samples += samples;
+    interval.tokens += outcome.tokens;
+    if (step % o.logging_steps == 0 || step == o.max_steps || summary.stopped) {
+      interval.loss /= static_cast<double>(interval.steps);
+      interval.learning_rate = metrics.learning_rate;
+      interval.grad_norm = outcome.grad_norm;
+      interval.global_step = step;
+      interval.max_steps = o.max_steps;
+      interval.flops = static_cast<double>(interval.tokens) * flops_per_token;
+      interval.ranks = stages_;
+      interval.elapsed = now - interval_begin;
+      interval.gemm_share = Seconds(kernels::gemm_time() - gemm_begin) / interval.elapsed;
+      interval.memory = outcome.memory[static_cast<size_t>(job_.world.rank)];
+      job_.reporter.line(report::log_line(interval));
+      interval = {};
+      gemm_begin = kernels::gemm_time();
+      interval_begin = now;
+    }
+    if (o.do_eval && step % eval_every == 0 && step < o.max_steps && !summary.stopped) {
+      evaluate(step, summary);
+      gemm_begin = kernels::gemm_time();
+      interval_begin = Clock::now();
+    }
+  }
+  const Seconds elapsed = Clock::now() - train_begin;
+  const double mean = summary.losses.empty()
+                          ? 0.0
+                          : std::accumulate(summary.losses.begin(), summary.losses.end(), 0.0) /
+                                static_cast<double>(summary.losses.size());
+  job_.reporter.line(cat(
+      "train_runtime: ", fixed(elapsed.count(), 4), ", train_samples_per_second: ",
+      fixed(static_cast<double>(summary.steps * samples) / elapsed.count(), 4), ", train_steps_per_second: ",
+      fixed(static_cast<double>(summary.steps) / elapsed.count(), 4), ", train_loss: ", fixed(mean, 8)));
+  job_.reporter.line(
+      cat("Effective Tokens per second: ", fixed(static_cast<double>(train_tokens) / elapsed.count(), 2),
+          ", ips: ", fixed(static_cast<double>(train_tokens) / elapsed.count() / stages_, 2),
+          " tokens/s/device"));
+}
+
+PretrainSummary Rank::run() {
+  const config::PretrainOptions& o = job_.options;
+  const std::filesystem::path output(o.output_dir);
+  tied_ = std::make_unique<TiedEmbedding>(stage_, job_.model, stages_, link_.get());
+  if (job_.world.rank == 0) {
+    metrics_.open(output / "metrics.jsonl", std::ios::trunc);
+    require<DataError>(metrics_.good(), "cannot write ", (output / "metrics.jsonl").string());
+  }
+  describe();
+  PretrainSummary summary;
+  if (o.do_train) train(summary);
+  if (o.do_eval && !summary.stopped) evaluate(summary.steps, summary);
+  if (o.do_train && !o.skip_export) {
+    export_weights(stage_, output / "hf", job_.model, pipeline_);
+    job_.reporter.line(cat("model exported to ", (output / "hf").string()));
+  }
+  pipeline_.barrier();  // nobody leaves while a neighbour still waits for its last message
+  return summary;
+}
+
+}  // namespace
+
+PretrainSummary pretrain(const PretrainJob& job) {
+  config::require_world_size(job.options, job.world.world_size);
+  require<ConfigError>(job.options.do_train || job.options.do_eval,
+                       "nothing to do: give --do_train, --do_eval or both");
+  return Rank(job).run();
+}
+
+}  // namespace braid::train

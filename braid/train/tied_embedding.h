@@ -1,0 +1,45 @@
+// Tied input and output embeddings, wherever the pipeline is cut.
+#pragma once
+
+#include <vector>
+
+#include "braid/comm/communicator.h"
+#include "braid/comm/pipeline_link.h"
+#include "braid/model/llama.h"
+
+namespace braid::train {
+
+/// Adds the two main gradients of a tied model's one matrix, once a step after the last microbatch: head's
+/// and embedding's each sum their own microbatches, then one addition joins them. On one stage the
+/// embedding's parameter gets the sum and is the only one updated; on two stages both get the same sum and
+/// are updated alike. So the numbers do not depend on the cut.
+class TiedEmbedding {
+ public:
+  /// `stage` of an untied model, or without either end, has nothing to do. `link` must carry the format of
+  /// the gradient between the first and the last stage (see format()). Both must outlive this.
+  TiedEmbedding(const model::Stage& stage, const config::ModelConfig& config, int stages,
+                comm::PipelineLink* link);
+
+  /// What is sent between the first and the last stage.
+  static comm::MessageFormat format(const config::ModelConfig& config, at::ScalarType value_dtype);
+
+  /// The stage's parameters that the optimizer updates: all but a head that shares the embedding's memory.
+  std::vector<tensor::Parameter*> updated_parameters() const;
+
+  /// The stage's parameters that count in the gradient norm: a tied pair once, with the embedding.
+  std::vector<tensor::Parameter*> counted_parameters() const;
+
+  /// Call after the step's last weight gradient. Collective over the first and last stage: one message of V *
+  /// H float32 each way.
+  void join_gradients();
+
+ private:
+  enum class Place { kUntied, kBothEnds, kEmbeddingOnly, kHeadOnly };
+  const model::Stage* stage_;
+  Place place_ = Place::kUntied;
+  int peer_ = 0;
+  comm::PipelineLink* link_;
+  at::Tensor received_;
+};
+
+}  // namespace braid::train
