@@ -11,7 +11,7 @@ build: ## build/braid
 	@tools/build braid
 
 pretrain: build ## train a small Llama on English text for two minutes; CORPUS=dir for text of one's own
-	@CORPUS='$(CORPUS)' tools/pretrain
+	@tools/pretrain
 
 test: ## the tests, a few minutes
 	@tools/test fast

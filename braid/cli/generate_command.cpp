@@ -1,8 +1,10 @@
 #include "braid/cli/generate_command.h"
 
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
 #include "braid/base/error.h"
+#include "braid/checkpoint/safetensors.h"
 #include "braid/cli/parse_command.h"
 #include "braid/data/tokenizer.h"
 #include "braid/train/generate.h"
@@ -14,6 +16,7 @@ struct GenerateArguments {
   std::string model;
   std::string prompt;
   std::optional<std::string> tokenizer;
+  std::optional<std::string> logits;
   int64_t max_new_tokens = 64;
   double temperature = 0.8;
   int64_t top_k = 40;
@@ -36,6 +39,9 @@ config::OptionTable<GenerateArguments> generate_table() {
   table.add("prompt", &G::prompt, {.help = "The text to continue. Must be given."});
   table.add("max_new_tokens", &G::max_new_tokens,
             {.help = "The most tokens to add.", .unit = "tokens", .range = {.at_least = 1, .at_most = 1e9}});
+  table.add("logits", &G::logits,
+            {.help = "Also write what the model says of the prompt to this safetensors file, to compare it "
+                     "with another program: 'tokens' [s] int64 and 'logits' [s, vocabulary] float32."});
   table.group("Sampling");
   table.add("temperature", &G::temperature,
             {.help = "0 always takes the likeliest token; 1 draws as the model says; less is safer.",
@@ -45,6 +51,13 @@ config::OptionTable<GenerateArguments> generate_table() {
              .range = {.at_least = 0, .at_most = 1e9}});
   table.add("seed", &G::seed, {.help = "The same seed gives the same text.", .range = {.at_least = 0}});
   return table;
+}
+
+void write_logits(train::LoadedModel& model, const std::vector<int64_t>& tokens, const std::string& path) {
+  const std::vector<checkpoint::NamedTensor> tensors = {
+      {.name = "tokens", .tensor = at::tensor(tokens, at::kLong)},
+      {.name = "logits", .tensor = train::logits_of(model, tokens)}};
+  checkpoint::write_safetensors(path, tensors, {{"format", "pt"}});
 }
 
 /// The longest beginning of `text` that does not end within a UTF-8 character.
@@ -92,6 +105,8 @@ int generate_command(const CommandContext& context) {
                     text.push_back(token);
                     show();
                   });
+  // After generate(), which checks that the prompt fits the model.
+  if (arguments.logits) write_logits(model, prompt, *arguments.logits);
   context.out << tokenizer->decode(text).substr(printed) << "\n";
   return 0;
 }

@@ -11,6 +11,7 @@
 #include "braid/base/error.h"
 #include "braid/base/text.h"
 #include "braid/cli/progress_bar.h"
+#include "braid/cli/version.h"
 #include "braid/comm/store.h"
 #include "braid/comm/world.h"
 #include "braid/config/pretrain.h"
@@ -151,7 +152,7 @@ int train(const CommandContext& context, const comm::World& world, const config:
   for (const std::string& note : command.notes) log.line(note);
   const c10::intrusive_ptr<c10d::Store> store = comm::connect_store(world, options.dist_timeout);
   comm::handshake(*store, world,
-                  {.braid_version = "0.1.0", .config_fingerprint = fingerprint(options, model)},
+                  {.braid_version = std::string(kVersion), .config_fingerprint = fingerprint(options, model)},
                   options.dist_timeout);
   const train::PretrainSummary summary =
       train::pretrain({.options = options,

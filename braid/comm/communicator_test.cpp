@@ -153,6 +153,24 @@ TEST(Communicator, UnsuitableTensorsAreRefused) {
   });
 }
 
+TEST(Communicator, AGlooInterfaceMayBeNamed) {
+  run_ranks(2, [](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
+    const BackendOptions options = backend_options(world, c10::Device(c10::kCPU), kPlenty, "lo");
+    EXPECT_EQ(options.local_address, "127.0.0.1") << "the master is on the loopback device";
+    Communicator axis(store, group_of_all(world, "dp"), options);
+    at::Tensor one = at::ones({1});
+    axis.all_reduce_sum(one);
+    EXPECT_EQ(one.item<float>(), 2.0f);
+  });
+  const auto messages =
+      run_failing_ranks(2, [](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
+        const BackendOptions options = backend_options(world, c10::Device(c10::kCPU), kPlenty, "nosuch0");
+        Communicator(store, group_of_all(world, "dp"), options);
+      });
+  ASSERT_TRUE(messages[0].has_value());
+  EXPECT_THAT(*messages[0], HasSubstr("nosuch0"));
+}
+
 TEST(Communicator, ALateRankMakesTheOthersTimeOutWithItsName) {
   const auto messages =
       run_failing_ranks(3, [](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {

@@ -170,7 +170,7 @@ void LinkState::watch(int peer, c10d::Work& work) {
     if (stopping_) return;
     gone_[peer] = how;
     for (const auto& [id, message] : in_flight_) {
-      if (message.peer == peer) waiting.push_back(message.work);
+      if (message.peer == peer && message.work) waiting.push_back(message.work);
     }
   }
   for (const auto& one : waiting) one->abort();
@@ -237,22 +237,18 @@ uint64_t LinkState::begin(Direction direction, const at::Tensor& tensor, int pee
     require<CommError>(!failure_, member_name(group_, group_.index),
                        ": the pipeline link has failed before: ", failure_.value_or(""));
   }
-  Message message = {.tensor = tensor, .work = {}, .direction = direction, .peer = peer};
-  std::string reason;
+  Message message = {.tensor = tensor, .work = {}, .direction = direction, .peer = peer, .refusal = ""};
   try {
     message.work = post(direction, tensor, peer, wire);
   } catch (const InternalError&) {
     throw;
   } catch (const std::exception& error) {
-    reason = short_reason(error);
-  }
-  if (!reason.empty()) {
-    fail(cat(member_name(group_, group_.index), " could not begin a message ", other_end(direction, peer),
-             ": ", reason, "; see the log of rank ", group_.ranks[static_cast<size_t>(peer)]));
+    message.refusal = short_reason(error);  // for wait, which can say what the message was for
   }
   const std::lock_guard lock(mutex_);
   const uint64_t id = next_id_++;
-  if (gone_.contains(peer)) message.work->abort();  // the watch did not see this one: its wait must not last
+  // The watch did not see this one, and its wait must not last.
+  if (message.work && gone_.contains(peer)) message.work->abort();
   in_flight_.emplace(id, std::move(message));
   return id;
 }
@@ -265,12 +261,12 @@ void LinkState::wait(uint64_t id, const std::function<std::string()>& describe) 
   }
   const Clock::time_point begin = Clock::now();
   bool arrived = false;
-  std::string reason;
+  std::string reason = message.refusal;
   try {
-    if (options_.backend.device.is_cpu()) {
+    if (message.work && options_.backend.device.is_cpu()) {
       // A wait that a watch cut short may belong to a message that was complete before its sender ended.
       arrived = message.work->wait(options_.backend.timeout) || message.work->wait(milliseconds(1));
-    } else {
+    } else if (message.work) {
       message.work->wait();  // the stream waits, not the host
       arrived = true;
     }

@@ -47,6 +47,7 @@ class LinkState {
     c10::intrusive_ptr<c10d::Work> work;
     Direction direction = Direction::kSend;
     int peer = 0;
+    std::string refusal;  // why it could not begin; then there is no work
   };
   struct Channel {
     c10::intrusive_ptr<c10d::Backend> backend;

@@ -99,8 +99,8 @@ class PipelineLink {
   /// Begins to send `tensor` to stage `peer` and returns. The tensor must not be changed until the message
   /// was waited for. NCCL does not look at tags: there, messages of one edge match in the order of the
   /// calls.
-  /// Throws ShapeError unless the tensor is contiguous and of one of the formats, CommError if the peer is
-  /// known to be gone or the link has failed before.
+  /// Throws ShapeError unless the tensor is contiguous and of one of the formats, CommError if the link has
+  /// failed before. That the peer is gone is for wait to say.
   Pending send(const at::Tensor& tensor, int peer, MessageKind kind, int64_t tag);
 
   /// Begins to receive into `into` from stage `peer` and returns; as send otherwise.

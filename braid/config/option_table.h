@@ -48,7 +48,7 @@ class OptionTable {
   /// Declares the option `name`, held by `field`. Throws InternalError if the name is taken or the default
   /// breaks its own rules.
   template <typename Value>
-  void add(const std::string& name, Value Options::*field, OptionInfo info) {
+  void add(const std::string& name, Value Options::*field, const OptionInfo& info) {
     for (const std::string& known : info.aliases) {
       require<InternalError>(find_option(specs_, known) == nullptr, "option ", known, " is declared twice");
     }
@@ -57,7 +57,7 @@ class OptionTable {
                     .group = group_,
                     .kind = kind_of<Value>(),
                     .is_list = detail::kIsList<Value>,
-                    .info = std::move(info)};
+                    .info = info};
     Access access{.set = [field](Options& options,
                                  const std::vector<std::string>& values) { assign(options.*field, values); },
                   .get = [field](const Options& options) { return texts(options.*field); }};

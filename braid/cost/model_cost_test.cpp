@@ -54,7 +54,7 @@ TEST(ModelCost, PartsAddUp) {
 TEST(ModelCost, TrainingTakesSixOperationsAParameterAndTheAttention) {
   const ModelConfig model = preset("llama-3-8b");
   const int64_t s = 2048;
-  const int64_t norms = (2 * 32 + 1) * 4096;
+  const int64_t norms = (2 * 32 + 1) * int64_t{4096};
   const int64_t multiplied = model_parameters(model) - embedding_parameters(model) - norms;
   EXPECT_EQ(training_flops_per_token(model, s),
             6.0 * static_cast<double>(multiplied) + 6.0 * 32 * 4096 * (s + 1));

@@ -19,11 +19,10 @@ struct AdamWStep {
 };
 
 /// Updates master, exp_avg and exp_avg_sq, and writes the new master into `value`. Decay is decoupled; bias
-/// corrections in float64.
+/// corrections are taken in float64.
 ///
 ///   master, exp_avg, exp_avg_sq, grad  same shape, float32 (or float64), contiguous; grad is only read
-///   value                              same shape; master itself, or a copy of it in another dtype
-///   (bfloat16)
+///   value                              same shape; master itself, or its copy in another dtype (bfloat16)
 ///
 /// No temporary larger than 1 MiB on the CPU. Throws ShapeError if the tensors do not fit, ConfigError if
 /// step < 1.

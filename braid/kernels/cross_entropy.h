@@ -17,10 +17,11 @@ struct LossSum {
 
 /// Loss of the rows; the logits are overwritten by (softmax - one-hot of the target) * grad_scale.
 ///
-///   logits_CV   [C, V]  float32, bfloat16 or float64, contiguous; exponentials and sums in float32 (float64
-///   for float64) targets_C   [C]     int64, in [0, V) or kIgnoredTarget
+///   logits_CV   [C, V]  float32, bfloat16 or float64, contiguous
+///   targets_C   [C]     int64, in [0, V) or kIgnoredTarget
 ///
-/// A NaN or infinite logit gives a NaN loss. On a GPU this waits for the device.
+/// Exponentials are taken in float32 (float64 for float64 logits).
+/// A NaN or +infinite logit gives a NaN loss. On a GPU this waits for the device.
 /// Throws ShapeError if the shapes do not fit, DataError for a target out of range (naming it; the logits are
 /// then untouched).
 LossSum softmax_cross_entropy_(const at::Tensor& logits_CV, const at::Tensor& targets_C, double grad_scale);

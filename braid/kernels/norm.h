@@ -1,8 +1,8 @@
 // RMSNorm, alone or fused with the residual addition before it, and its two gradients.
 //
 // Shapes in this folder: T tokens (rows), H hidden size. Tensors are contiguous. "wide" is float64 for
-// float64 tensors and float32 for all others; all arithmetic is wide, results are rounded once. Source: Zhang
-// and Sennrich 2019, arXiv:1910.07467.
+// float64 tensors and float32 for all others; all arithmetic is wide, results are rounded once.
+// Source: Zhang and Sennrich 2019, arXiv:1910.07467.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -2,8 +2,8 @@
 // their gradients.
 //
 // A row of qkv holds (query heads + 2 * key-value heads) * d numbers: queries, then keys, then values.
-// Feature i of a head turns with feature i + d/2 (the pairing of Hugging Face's Llama weights), by angle
-// position * frequency_i. Source: Su et al. 2021, arXiv:2104.09864, section 3.
+// Feature i of a head turns with feature i + d/2 (the pairing of Hugging Face's Llama weights), by position *
+// frequency_i. Source: Su et al. 2021, arXiv:2104.09864, section 3.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -49,21 +49,19 @@ struct RopeShape {
 
 /// Turns queries and keys in place; values stay.
 ///
-///   qkv_TE  [T, (query_heads + 2 * key_value_heads) * d]  float32, bfloat16 or float64, contiguous; T a
-///   multiple of seq
+///   qkv_TE  [T, (query_heads + 2 * key_value_heads) * d]  float32, bfloat16 or float64, contiguous
 ///
-/// Throws ShapeError if the shapes or the table's device do not fit.
+/// Throws ShapeError if the shapes or the table's device do not fit, or T is no multiple of seq.
 void rope_forward_(const at::Tensor& qkv_TE, const RopeTable& table, const RopeShape& shape);
 
 /// Gradient of qkv before the rotation, packed as qkv is: queries and keys turned back, values copied.
 ///
-///   dq            [batch, query_heads, seq, d]  any strides
-///   dk, dv        [batch, n, seq, d]            any strides; n is key_value_heads, or query_heads if keys
-///   and values were
-///                 repeated for grouped queries: then each group is summed in ascending order, wide, and
-///                 rounded once
-///   returns       [batch * seq, (query_heads + 2 * key_value_heads) * d], dtype of dq
+///   dq       [batch, query_heads, seq, d]  any strides
+///   dk, dv   [batch, n, seq, d]            any strides; n is key_value_heads, or query_heads if keys
+///                                          and values were repeated for grouped queries
+///   returns  [batch * seq, (query_heads + 2 * key_value_heads) * d], dtype of dq
 ///
+/// Repeated heads are summed over their group in ascending order, in float32, and rounded once.
 /// Throws ShapeError if the shapes do not fit.
 at::Tensor rope_backward_pack(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv,
                               const RopeTable& table, const RopeShape& shape);

@@ -17,8 +17,8 @@ at::Tensor swiglu(const at::Tensor& gate_up_TJ);
 
 struct SwigluGradient {
   at::Tensor d_gate_up_TJ;
-  at::Tensor activation_TI;  // bit for bit what swiglu(gate_up) returned; the down projection's weight
-                             // gradient needs it
+  // Bit for bit what swiglu(gate_up) returned; the down projection's weight gradient needs it.
+  at::Tensor activation_TI;
 };
 
 /// Gradient of gate_up, with the activation computed again on the way.

@@ -1,6 +1,7 @@
 #include "braid/layers/autograd_layer.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "braid/base/error.h"

@@ -7,6 +7,7 @@
 // sqrt(kTerms) at worst. The tests use that product; sums in bfloat16 layers are taken in float32, so kTerms
 // is 1 there.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

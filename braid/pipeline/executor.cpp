@@ -1,6 +1,7 @@
 #include "braid/pipeline/executor.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <utility>
 

@@ -17,7 +17,7 @@ IntervalMetrics sample_interval() {
           .max_steps = 100,
           .steps = 10,
           .samples = 160,
-          .tokens = 160 * 2048,
+          .tokens = 327680,
           .flops = 8e13,
           .ranks = 4,
           .elapsed = std::chrono::duration<double>(31.7),

@@ -20,9 +20,12 @@ TEST(ForwardOnly, EveryForwardOnceAndEverySendWaitedForAfterIt) {
         std::map<Op, int32_t> next;
         for (const Action& action : schedule.ranks[static_cast<size_t>(rank)]) {
           ASSERT_EQ(action.microbatch, next[action.op]++) << to_string(action) << " of rank " << rank;
-          if (action.op == Op::kSendForward) ASSERT_LE(next[Op::kSendForward], next[Op::kForward]);
-          if (action.op == Op::kWaitSendForward)
+          if (action.op == Op::kSendForward) {
+            ASSERT_LE(next[Op::kSendForward], next[Op::kForward]);
+          }
+          if (action.op == Op::kWaitSendForward) {
             ASSERT_LE(next[Op::kWaitSendForward], next[Op::kSendForward]);
+          }
         }
         EXPECT_EQ(next[Op::kForward], m);
         EXPECT_EQ(next[Op::kRecvForward], rank == 0 ? 0 : m);

@@ -29,7 +29,8 @@ Schedule random_schedule(std::mt19937& random, const PipelineShape& shape, Place
   const auto cells = static_cast<size_t>(shape.stages()) * static_cast<size_t>(shape.microbatches);
   std::vector<int> progress(cells, 0);  // 0 nothing, 1 F, 2 I, 3 W
   const auto done = [&](int32_t stage, int32_t microbatch) -> int& {
-    return progress[static_cast<size_t>(stage * shape.microbatches + microbatch)];
+    return progress[static_cast<size_t>(stage) * static_cast<size_t>(shape.microbatches) +
+                    static_cast<size_t>(microbatch)];
   };
   for (;;) {
     std::vector<std::pair<int32_t, Action>> ready;  // stage, action

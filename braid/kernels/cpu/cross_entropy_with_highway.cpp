@@ -23,7 +23,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace braid::kernels::cpu::HWY_NAMESPACE {
 
-constexpr size_t kBlock = 4096;
+constexpr size_t kBlock = kCrossEntropyBlock;
 
 struct Softmax {
   float max;
@@ -79,7 +79,7 @@ HWY_INLINE float scalar(const T* p) {
   return hn::GetLane(load(p, Tail{1}));
 }
 
-// `scratch` holds the row's powers where they do not fit into the row itself, and then the blocks' maxima.
+// `scratch` holds the blocks' maxima, then the row's powers where they do not fit into the row itself.
 template <typename T>
 void cross_entropy_rows_of(const CrossEntropyRows& a, float* scratch, size_t begin, size_t end) {
   for (size_t row = begin; row < end; ++row) {
@@ -89,9 +89,9 @@ void cross_entropy_rows_of(const CrossEntropyRows& a, float* scratch, size_t beg
       if (a.with_gradient) std::memset(static_cast<void*>(x), 0, a.width * sizeof(T));
       continue;
     }
-    float* powers = scratch;
+    float* block_maxima = scratch;
+    float* powers = scratch + hwy::DivCeil(a.width, kBlock);
     if constexpr (std::is_same_v<T, float>) powers = x;
-    float* block_maxima = scratch + a.width;
     T* own = x + a.targets[row];
     const float own_logit = scalar(own);
     const Softmax softmax = softmax_of(x, a.width, a.with_gradient ? powers : nullptr, block_maxima);
@@ -138,7 +138,8 @@ LossSum softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& target
                                  .with_gradient = grad_scale.has_value(),
                                  .grad_scale = grad_scale.value_or(0)};
   for_row_ranges(logits.size(0), logits.size(1), [&](size_t begin, size_t end) {
-    std::vector<float> scratch(rows.width + rows.width / 1024 + 1);
+    const size_t blocks = hwy::DivCeil(rows.width, kCrossEntropyBlock);
+    std::vector<float> scratch(blocks + (rows.bf16 ? rows.width : 0));
     HWY_DYNAMIC_DISPATCH(cross_entropy_rows)(rows, scratch.data(), begin, end);
   });
   LossSum result;

@@ -18,8 +18,9 @@ extern "C" __attribute__((weak)) void cblas_gemm_bf16bf16f32(int layout, int tra
 namespace braid::kernels::cpu {
 namespace {
 
-// Weight rows of one block. Its float32 copy and the block of the result share the second-level cache.
-constexpr int64_t kBlock = 256;
+// Output features of one block: enough for a product at full speed, few enough that a block's float32 copies
+// mostly stay in the second-level cache.
+constexpr int64_t kBlock = 512;
 
 at::Tensor empty_float(int64_t rows, int64_t columns) { return at::empty({rows, columns}, at::kFloat); }
 
@@ -78,7 +79,7 @@ void linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& out
 void linear_backward_input(const at::Tensor& dy, const at::Tensor& weight, const at::Tensor& out,
                            Bf16Gemm how) {
   if (how == Bf16Gemm::kNative) return aten::linear_backward_input(dy, weight, out);
-  const int64_t block = std::min(2 * kBlock, weight.size(0));
+  const int64_t block = std::min(kBlock, weight.size(0));
   const at::Tensor weight_buffer = empty_float(block, weight.size(1));
   const at::Tensor dy_buffer = at::empty({dy.size(0) * block}, at::kFloat);
   at::Tensor sum = empty_float(out.size(0), out.size(1));
@@ -102,7 +103,7 @@ void accumulate_weight_gradient(const at::Tensor& dy, const at::Tensor& x, const
     return mkl_weight_gradient(dy, x, main_grad, beta);
   }
   const at::Tensor wide_x = to_float(x);
-  const int64_t block = std::min(2 * kBlock, dy.size(1));
+  const int64_t block = std::min(kBlock, dy.size(1));
   const at::Tensor dy_buffer = at::empty({dy.size(0) * block}, at::kFloat);
   for (int64_t begin = 0; begin < dy.size(1); begin += block) {
     const int64_t size = std::min(block, dy.size(1) - begin);

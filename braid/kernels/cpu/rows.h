@@ -67,6 +67,9 @@ struct SwigluRows {
   void* activation = nullptr;
 };
 
+/// Logits that are in the first-level cache together.
+inline constexpr size_t kCrossEntropyBlock = 4096;
+
 struct CrossEntropyRows {
   bool bf16 = false;
   size_t width = 0;
