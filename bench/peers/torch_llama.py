@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Peer: Llama pretraining with PyTorch's own pipeline parallelism (torch.distributed.pipelining), eager, Gloo on loopback.
 
-  torchrun --nproc-per-node 2 torch_llama.py --schedule 1f1b --cut balanced --microbatches 8 --dtype bf16
+  torchrun --nproc-per-node 2 torch_llama.py --schedule 1f1b --cut balanced --microbatches 8 --dtype bf16 --result FILE
 
-Each rank appends one JSON line to the file <--result>.<rank>: seconds of every step, losses on the rank that has the head. A step is
-from barrier to barrier: zero_grad, the schedule, the optimizer. bf16 means bfloat16 parameters, gradients and moments, without float32
+Ranks meet as torchrun tells them to, or through the file that --store names, without a socket that listens for all the world. Each
+writes a JSON object to FILE.<rank>: seconds of every step, losses on the rank that has the head. A step is from barrier to barrier: zero_grad, the schedule, the optimizer. bf16 means bfloat16 parameters, gradients and moments, without float32
 master weights; gradients are neither measured nor clipped. Both make the peer's step shorter than braid's.
 """
 import argparse
@@ -68,6 +68,7 @@ def parse():
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--dtype", default="fp32", choices=["fp32", "bf16"])
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--store")
     parser.add_argument("--result", required=True)
     return parser.parse_args()
 
@@ -76,7 +77,10 @@ def main():
     c = parse()
     torch.set_num_threads(c.threads)
     torch.manual_seed(0)
-    dist.init_process_group("gloo")
+    if c.store:
+        dist.init_process_group("gloo", init_method=f"file://{c.store}", rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]))
+    else:
+        dist.init_process_group("gloo")
     world, rank = dist.get_world_size(), dist.get_rank()
     cut = cut_layers(c, world)
     count = len(cut)

@@ -77,6 +77,13 @@ std::string fixed(double value, int digits) {
   return result.ec == std::errc() ? std::string(buffer.data(), result.ptr) : shortest(value);
 }
 
+std::string brief(double value, int digits) {
+  std::array<char, 64> buffer;
+  const auto result =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::general, digits);
+  return {buffer.data(), result.ptr};
+}
+
 std::string bytes_text(uint64_t bytes) {
   constexpr std::array<const char*, 6> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   auto value = static_cast<double>(bytes);

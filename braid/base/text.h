@@ -30,6 +30,9 @@ std::string to_text(float value);
 /// `value` with exactly `digits` digits after the point.
 std::string fixed(double value, int digits);
 
+/// `value` with at most `digits` significant digits, as %g prints it: "1e-06", "0.000213".
+std::string brief(double value, int digits);
+
 /// "512 B", "1.50 KiB", "3.20 GiB".
 std::string bytes_text(uint64_t bytes);
 

@@ -36,6 +36,8 @@ TEST(Text, PrintedNumbersReadBackExactly) {
   EXPECT_EQ(to_text(0.1f), "0.1");
   EXPECT_EQ(to_text(std::numeric_limits<double>::quiet_NaN()), "nan");
   EXPECT_EQ(fixed(10.5, 8), "10.50000000");
+  EXPECT_EQ(brief(4.9998800000000007e-05, 6), "4.99988e-05");
+  EXPECT_EQ(brief(1e-6, 6), "1e-06");
 }
 
 TEST(Text, BytesInBinaryUnits) {

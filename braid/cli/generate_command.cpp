@@ -100,7 +100,8 @@ int generate_command(const CommandContext& context) {
                   {.max_new_tokens = arguments.max_new_tokens,
                    .temperature = arguments.temperature,
                    .top_k = arguments.top_k,
-                   .seed = static_cast<uint64_t>(arguments.seed)},
+                   .seed = static_cast<uint64_t>(arguments.seed),
+                   .vocabulary = tokenizer->vocabulary_size()},
                   [&](int64_t token) {
                     text.push_back(token);
                     show();

@@ -178,6 +178,10 @@ int pretrain_command(const CommandContext& context) {
       context.out << config::pretrain_table().help();
       return 0;
     }
+    if (word == "--help_markdown") {
+      context.out << config::options_markdown();
+      return 0;
+    }
   }
   const comm::World world =
       comm::world_from_environment([&](std::string_view name) { return lookup(context, name); });

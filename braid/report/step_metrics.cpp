@@ -42,7 +42,7 @@ std::string log_line(const IntervalMetrics& m) {
       std::chrono::duration<double>(per_step * static_cast<double>(m.max_steps - m.global_step));
   const auto ranks = static_cast<double>(m.ranks);
   return cat(
-      "loss: ", fixed(m.loss, 8), ", learning_rate: ", to_text(m.learning_rate),
+      "loss: ", fixed(m.loss, 8), ", learning_rate: ", brief(m.learning_rate, 6),
       ", global_step: ", m.global_step, ", current_memory_allocated: ", gib_text(m.memory.allocated_bytes),
       ", current_memory_reserved: ", gib_text(m.memory.reserved_bytes),
       ", max_memory_allocated: ", gib_text(m.memory.max_allocated_bytes),

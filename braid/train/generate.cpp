@@ -27,8 +27,10 @@ at::ScalarType dtype_in(const std::filesystem::path& directory) {
 }
 
 /// A draw from softmax(logits / temperature) over the top_k likeliest. Ties go to the smaller id.
-int64_t draw(const at::Tensor& logits_V, const SamplingOptions& options, uint64_t counter) {
-  const int64_t vocabulary = logits_V.size(0);
+int64_t draw(const at::Tensor& all_logits_V, const SamplingOptions& options, uint64_t counter) {
+  const int64_t vocabulary =
+      options.vocabulary == 0 ? all_logits_V.size(0) : std::min(options.vocabulary, all_logits_V.size(0));
+  const at::Tensor logits_V = all_logits_V.narrow(0, 0, vocabulary);
   if (options.temperature == 0) return logits_V.argmax().item<int64_t>();
   const int64_t k = options.top_k == 0 ? vocabulary : std::min(options.top_k, vocabulary);
   const auto [values, ids] = at::topk(logits_V.to(at::kDouble), k);

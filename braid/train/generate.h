@@ -17,6 +17,8 @@ struct SamplingOptions {
   double temperature = 0.8;  ///< 0: always the likeliest token
   int64_t top_k = 40;        ///< draw among the k likeliest; 0: among all
   uint64_t seed = 42;
+  int64_t vocabulary = 0;  ///< draw only ids below it: a model's vocabulary is often padded beyond its
+                           ///< tokenizer's; 0: all of the model's
 };
 
 /// A whole model on one device.
