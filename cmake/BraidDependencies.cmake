@@ -21,6 +21,9 @@ file(GLOB cuda_wheel_libs LIST_DIRECTORIES true ${BRAID_TORCH_DIR}/../nvidia/*/l
 add_library(braid_torch INTERFACE)
 target_include_directories(braid_torch SYSTEM INTERFACE
   ${BRAID_TORCH_DIR}/include ${BRAID_TORCH_DIR}/include/torch/csrc/api/include)
+# at::parallel_for is OpenMP's, in the headers: without the flag it runs serially. libtorch brings the same libgomp.so.1.
+target_compile_options(braid_torch INTERFACE -fopenmp)
+target_link_options(braid_torch INTERFACE -fopenmp)
 target_link_libraries(braid_torch INTERFACE ${BRAID_TORCH_DIR}/lib/libtorch_cpu.so ${BRAID_TORCH_DIR}/lib/libc10.so)
 target_link_options(braid_torch INTERFACE
   "LINKER:-rpath,${BRAID_TORCH_DIR}/lib" "LINKER:-rpath-link,${BRAID_TORCH_DIR}/lib")

@@ -81,7 +81,9 @@ class Pretrain(unittest.TestCase):
                 "--logging_steps", "1", "--split", "90,10,0", "--do_train", *extra]
 
     def run_command(self, command, **options):
-        return subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=240, **options)
+        # What a model of bytes writes need not be UTF-8.
+        return subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment(), timeout=240,
+                              **options)
 
     def start(self, command):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment())

@@ -143,6 +143,7 @@ int train(const CommandContext& context, const comm::World& world, const config:
   if (options.tokenizer_name_or_path) tokenizer = data::make_tokenizer(*options.tokenizer_name_or_path);
   const config::ModelConfig model =
       config::resolve_model(options, tokenizer ? std::optional(tokenizer->vocabulary_size()) : std::nullopt);
+  if (options.device != "cpu") tensor::memory_stats(c10::Device(c10::kCUDA, 0));  // refuses without CUDA
   prepare_output(options);
   set_threads(context, options);
   tensor::install_cpu_allocator();

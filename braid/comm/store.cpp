@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
@@ -232,6 +233,10 @@ c10::intrusive_ptr<c10d::Store> connect_store(const World& world, milliseconds t
   }
   const BrokenPipeGuard guard;  // inherited by the store's threads
   try {
+    if (world.store_is_hosted) {
+      // The launcher's own keys are in that store too, and those of earlier attempts at this run.
+      return c10::make_intrusive<c10d::PrefixStore>(cat("braid/", world.attempt), join_store(world, timeout));
+    }
     return world.rank == 0 ? host_store(world, timeout) : join_store(world, timeout);
   } catch (const c10::Error& error) {
     throw CommError(cat("rank ", world.rank, " could not open the store at ", world.master_addr, " port ",

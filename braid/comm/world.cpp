@@ -104,6 +104,9 @@ World from_torchrun(const Variables& variables) {
   world.master_addr = variables.text("MASTER_ADDR").value_or(world.master_addr);
   world.master_port = variables.number("MASTER_PORT").value_or(world.master_port);
   world.run_id = variables.first_text({"TORCHELASTIC_RUN_ID", "BRAID_RUN_ID"}).value_or("");
+  world.local_device = variables.number("BRAID_LOCAL_DEVICE");
+  world.attempt = variables.number("TORCHELASTIC_RESTART_COUNT").value_or(0);
+  world.store_is_hosted = variables.text("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
   check(world,
         {.rank = "RANK", .size = "WORLD_SIZE", .local_rank = "LOCAL_RANK", .local_size = "LOCAL_WORLD_SIZE"});
   world.node_rank = variables.number("GROUP_RANK").value_or(world.rank / world.local_world_size);

@@ -18,6 +18,9 @@ struct World {
   std::string master_addr = "127.0.0.1";  // of rank 0's store: name or address
   int master_port = 29500;
   std::string run_id;                       // equal on all ranks of a run, empty if the launcher gives none
+  std::optional<int> local_device;          // the GPU of this rank; local_rank where the launcher names none
+  int attempt = 0;                          // restarts of the run by its launcher
+  bool store_is_hosted = false;             // the launcher hosts a store at that address: torchrun's agent
   std::optional<int> master_listen_fd;      // a bound socket for rank 0's store, inherited from the launcher
   std::string source = "a single process";  // who started the ranks, for messages
 

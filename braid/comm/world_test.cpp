@@ -178,5 +178,15 @@ TEST(World, SlurmHalfSet) {
   expect_refused(with(kSlurm, {{"SLURM_JOB_NODELIST", "gpu[7-"}}), {"gpu[7-"});
 }
 
+TEST(WorldFromTorchrun, MeetsInTheAgentsStoreAndTakesTheDeviceOfBraidLaunch) {
+  const World agent = world_of(
+      with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RESTART_COUNT", "2"}}));
+  EXPECT_TRUE(agent.store_is_hosted);
+  EXPECT_EQ(agent.attempt, 2);
+  EXPECT_FALSE(world_of(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "False"}})).store_is_hosted);
+  EXPECT_EQ(world_of(with(kTorchrun, {{"BRAID_LOCAL_DEVICE", "3"}})).local_device, 3);
+  EXPECT_FALSE(world_of(kTorchrun).local_device);
+}
+
 }  // namespace
 }  // namespace braid::comm

@@ -2,8 +2,8 @@
 //
 // The logits of a microbatch are never whole in memory: they are made, turned into their own gradient, used
 // for the gradients of the norm's output and of the weight, and dropped, some rows at a time. So F does the
-// work of B and W for the projection (see docs/decisions/head-gradient-in-forward.md); B finishes the norm, W
-// adds the norm's weight gradient.
+// work of B and W for the projection (see docs/decisions/0002-head-gradient-in-forward.md); B finishes the
+// norm, W adds the norm's weight gradient.
 #pragma once
 
 #include "braid/layers/layer.h"

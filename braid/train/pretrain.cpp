@@ -31,7 +31,8 @@ using Seconds = std::chrono::duration<double>;
 
 c10::Device device_of(const PretrainJob& job) {
   if (job.options.device == "cpu") return c10::Device(c10::kCPU);
-  return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(job.world.local_rank));
+  return c10::Device(c10::kCUDA,
+                     static_cast<c10::DeviceIndex>(job.world.local_device.value_or(job.world.local_rank)));
 }
 
 optim::LearningRateCurve curve_of(const config::PretrainOptions& options) {
