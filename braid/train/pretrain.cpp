@@ -15,6 +15,7 @@
 #include "braid/cost/partition.h"
 #include "braid/kernels/gemm_clock.h"
 #include "braid/model/llama.h"
+#include "braid/report/interval_meter.h"
 #include "braid/schedule/forward_only.h"
 #include "braid/schedule/generate.h"
 #include "braid/schedule/lower.h"
@@ -152,6 +153,8 @@ class Rank {
   }
 
   void describe() const;
+  /// One step, told to metrics.jsonl, the reporter and the summary.
+  report::StepMetrics train_one(TrainingStep& training_step, int64_t step, PretrainSummary& summary);
   void train(PretrainSummary& summary);
   void evaluate(int64_t step, PretrainSummary& summary);
   void append_metrics(const std::string& json);
@@ -224,6 +227,30 @@ void Rank::evaluate(int64_t step, PretrainSummary& summary) {
   append_metrics(report::to_json(metrics));
 }
 
+report::StepMetrics Rank::train_one(TrainingStep& training_step, int64_t step, PretrainSummary& summary) {
+  const auto begin = Clock::now();
+  const auto gemm_begin = kernels::gemm_time();
+  const StepOutcome outcome =
+      training_step.run(step, on_device(source_->train_step(step - 1)),
+                        activation(job_.options.per_device_train_batch_size), job_.stop_asked());
+  const Seconds elapsed = Clock::now() - begin;
+  report::StepMetrics metrics = {.global_step = step,
+                                 .loss = outcome.loss,
+                                 .learning_rate = optim::learning_rate(curve_of(job_.options), step),
+                                 .grad_norm = outcome.grad_norm,
+                                 .tokens = outcome.tokens,
+                                 .elapsed = elapsed,
+                                 .gemm_share = Seconds(kernels::gemm_time() - gemm_begin) / elapsed,
+                                 .memory = outcome.memory};
+  append_metrics(report::to_json(metrics));
+  job_.reporter.step(metrics, job_.options.max_steps);
+  summary.steps = step;
+  summary.losses.push_back(outcome.loss);
+  summary.grad_norms.push_back(outcome.grad_norm);
+  summary.stopped = outcome.stop_asked && step < job_.options.max_steps;
+  return metrics;
+}
+
 void Rank::train(PretrainSummary& summary) {
   const config::PretrainOptions& o = job_.options;
   const auto microbatches = static_cast<int32_t>(o.gradient_accumulation_steps);
@@ -238,62 +265,23 @@ void Rank::train(PretrainSummary& summary) {
                              {.curve = curve_of(o), .max_grad_norm = o.max_grad_norm, .device = device_});
   const int64_t samples = o.per_device_train_batch_size * microbatches;
   const int64_t eval_every = o.eval_steps.value_or(o.logging_steps);
-  const double flops_per_token = cost::training_flops_per_token(job_.model, o.max_seq_length);
-
-  report::IntervalMetrics interval;
-  auto interval_begin = Clock::now();
-  auto gemm_begin = kernels::gemm_time();
+  report::IntervalMeter interval(
+      {.max_steps = o.max_steps,
+       .samples_per_step = samples,
+       .ranks = stages_,
+       .rank = job_.world.rank,
+       .flops_per_token = cost::training_flops_per_token(job_.model, o.max_seq_length)});
   const auto train_begin = Clock::now();
   int64_t train_tokens = 0;
   for (int64_t step = 1; step <= o.max_steps && !summary.stopped; ++step) {
-    const auto step_begin = Clock::now();
-    const auto step_gemm = kernels::gemm_time();
-    const StepOutcome outcome =
-        training_step.run(step, on_device(source_->train_step(step - 1)),
-                          activation(o.per_device_train_batch_size), job_.stop_asked());
-    const auto now = Clock::now();
-    const report::StepMetrics metrics = {
-        .global_step = step,
-        .loss = outcome.loss,
-        .learning_rate = optim::learning_rate(curve_of(o), step),
-        .grad_norm = outcome.grad_norm,
-        .tokens = outcome.tokens,
-        .elapsed = now - step_begin,
-        .gemm_share = Seconds(kernels::gemm_time() - step_gemm) / Seconds(now - step_begin),
-        .memory = outcome.memory};
-    append_metrics(report::to_json(metrics));
-    job_.reporter.step(metrics, o.max_steps);
-    summary.steps = step;
-    summary.losses.push_back(outcome.loss);
-    summary.grad_norms.push_back(outcome.grad_norm);
-    summary.stopped = outcome.stop_asked && step < o.max_steps;
-    train_tokens += outcome.tokens;
-
-    interval.steps += 1;
-    interval.loss += outcome.loss;
-    interval.samples += samples;
-    interval.tokens += outcome.tokens;
+    const report::StepMetrics metrics = train_one(training_step, step, summary);
+    train_tokens += metrics.tokens;
+    interval.add(metrics);
     if (step % o.logging_steps == 0 || step == o.max_steps || summary.stopped) {
-      interval.loss /= static_cast<double>(interval.steps);
-      interval.learning_rate = metrics.learning_rate;
-      interval.grad_norm = outcome.grad_norm;
-      interval.global_step = step;
-      interval.max_steps = o.max_steps;
-      interval.flops = static_cast<double>(interval.tokens) * flops_per_token;
-      interval.ranks = stages_;
-      interval.elapsed = now - interval_begin;
-      interval.gemm_share = Seconds(kernels::gemm_time() - gemm_begin) / interval.elapsed;
-      interval.memory = outcome.memory[static_cast<size_t>(job_.world.rank)];
-      job_.reporter.line(report::log_line(interval));
-      interval = {};
-      gemm_begin = kernels::gemm_time();
-      interval_begin = now;
+      job_.reporter.line(report::log_line(interval.take()));
     }
-    if (o.do_eval && step % eval_every == 0 && step < o.max_steps && !summary.stopped) {
-      evaluate(step, summary);
-      gemm_begin = kernels::gemm_time();
-      interval_begin = Clock::now();
-    }
+    const bool due = o.do_eval && step % eval_every == 0;
+    if (due && step < o.max_steps && !summary.stopped) evaluate(step, summary);
   }
   const Seconds elapsed = Clock::now() - train_begin;
   const double mean = summary.losses.empty()
