@@ -56,11 +56,13 @@ def column(c, run):
     rate = c.tokens_per_step / step
     peak = peak_tflops(c)
 
-    def gib(name):
-        return f"{run[name] / 2**30:.2f} GiB" if name in run else "-"
+    def size(name):
+        if name not in run:
+            return "-"
+        return f"{run[name] / 2**30:.2f} GiB" if run[name] >= 2**30 else f"{run[name] / 2**20:.2f} MiB"
 
     return [run["name"], f"{step:.4f}", f"{rate:.0f}", f"{rate * flops_per_token(c) / 1e12:.1f}",
-            f"{rate * flops_per_token(c) / peak / 1e12:.1%}" if peak else "-", gib("max_allocated_bytes"), gib("max_reserved_bytes"),
+            f"{rate * flops_per_token(c) / peak / 1e12:.1%}" if peak else "-", size("max_allocated_bytes"), size("max_reserved_bytes"),
             f"{run['losses'][0]:.3f} {run['losses'][-1]:.3f}", str(len(run["step_seconds"]))]
 
 

@@ -40,8 +40,8 @@ if(BRAID_CUDA)
   endif()
   target_include_directories(braid_torch SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${NCCL_INCLUDE})
   # The linker would drop libtorch_cuda, which registers its kernels when it is loaded.
-  target_link_libraries(braid_torch INTERFACE "LINKER:--no-as-needed" ${BRAID_TORCH_DIR}/lib/libtorch_cuda.so
-    ${BRAID_TORCH_DIR}/lib/libc10_cuda.so "LINKER:--as-needed" CUDA::cudart)
+  target_link_libraries(braid_torch INTERFACE "-Wl,--no-as-needed" ${BRAID_TORCH_DIR}/lib/libtorch_cuda.so
+    ${BRAID_TORCH_DIR}/lib/libc10_cuda.so "-Wl,--as-needed" CUDA::cudart)
   # A CPU-only unpacking of the wheel has no cuBLAS, cuDNN or NCCL beside it; they are needed when the program starts, not here.
   target_link_options(braid_torch INTERFACE "LINKER:--allow-shlib-undefined")
   target_compile_definitions(braid_torch INTERFACE BRAID_CUDA=1 USE_C10D_NCCL=1)

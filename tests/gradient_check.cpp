@@ -20,6 +20,7 @@
 #include "braid/layers/mlp.h"
 #include "braid/layers/reference.h"
 #include "braid/layers/rms_norm.h"
+#include "braid/tensor/memory.h"
 
 namespace {
 
@@ -136,11 +137,8 @@ class Checker {
   int failures_ = 0;
 };
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int check_all(at::Device device) {
   using namespace braid::layers;
-  const at::Device device(argc > 1 ? argv[1] : "cpu");
   Checker checker(device);
   const std::vector<at::Tensor> inputs = {normal({2, 16, 64}, 1), normal({2, 16, 64}, 2)};
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
@@ -178,4 +176,18 @@ int main(int argc, char** argv) {
   }
   std::printf("%d failures on %s\n", checker.failures(), device.str().c_str());
   return checker.failures() == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const at::Device device(argc > 1 ? argv[1] : "cpu");
+    if (device.is_cuda())
+      braid::tensor::memory_stats(at::Device(device.type(), 0));  // says so if there is none
+    return check_all(device);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "gradient_check: %s\n", error.what());
+    return 2;
+  }
 }
