@@ -31,7 +31,10 @@ class ComputeRules {
         rank_(rank),
         done_(static_cast<size_t>(schedule.shape.chunks_per_rank) *
               static_cast<size_t>(schedule.shape.microbatches)),
-        next_weight_(static_cast<size_t>(schedule.shape.chunks_per_rank), 0) {}
+        next_weight_(static_cast<size_t>(schedule.shape.chunks_per_rank), 0) {
+    const Place last = place_of(schedule, schedule.shape.stages() - 1);
+    if (last.rank == rank) last_stage_chunk_ = last.chunk;
+  }
 
   void visit(size_t position) {
     const Action& action = list_of(schedule_, rank_)[position];
@@ -39,6 +42,12 @@ class ComputeRules {
     Done& done = at(action.chunk, action.microbatch);
     if (action.op == Op::kForward) {
       require_at(!done.forward, schedule_, rank_, position, "this forward has run before");
+      if (action.chunk == last_stage_chunk_) {
+        require_at(action.microbatch == next_last_forward_, schedule_, rank_, position,
+                   "the last stage's forwards must come in ascending order of microbatches, the next is ",
+                   next_last_forward_, " (the loss is made there, and with it gradients that add up)");
+        ++next_last_forward_;
+      }
       done.forward = true;
     }
     if (is_input_gradient(action.op)) {
@@ -92,6 +101,8 @@ class ComputeRules {
   int32_t rank_;
   std::vector<Done> done_;
   std::vector<int32_t> next_weight_;
+  std::optional<int32_t> last_stage_chunk_;  // if the last stage is on this rank
+  int32_t next_last_forward_ = 0;
 };
 
 void check_compute(const Schedule& schedule, int32_t rank) {

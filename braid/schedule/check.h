@@ -26,6 +26,8 @@ struct CheckReport {
 ///  - each chunk's weight gradients (B or W) come in ascending order of microbatches: sums of floating-point
 ///  numbers
 ///    depend on their order, and that one makes losses the same, bit for bit, for every schedule;
+///  - the last stage's forwards come in ascending order of microbatches for the same reason: a head makes the
+///  gradients of its own weights there;
 ///  - the optimizer step, if there is one, ends the compute of every rank;
 ///  - if it has messages: each tensor that crosses ranks is sent once after it was made and received once
 ///  before it is

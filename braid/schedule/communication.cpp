@@ -26,7 +26,10 @@ class Communication {
  public:
   explicit Communication(const Schedule& compute)
       : compute_(compute),
-        result_{.name = compute.name, .shape = compute.shape, .placement = compute.placement},
+        result_{.name = compute.name,
+                .shape = compute.shape,
+                .placement = compute.placement,
+                .table = compute.table},
         is_posted_(static_cast<size_t>(hand_over_count(compute.shape))),
         is_available_(is_posted_.size()) {
     result_.ranks.resize(compute.ranks.size());

@@ -6,7 +6,7 @@ namespace braid::schedule {
 
 Schedule f_then_b(const PipelineShape& shape) {
   validate(shape);
-  require<ConfigError>(shape.chunks_per_rank == 1, "FThenB runs one chunk per rank, got ",
+  require<ConfigError>(shape.chunks_per_rank == 1, "FThenB runs with 1 chunk per rank, got ",
                        shape.chunks_per_rank);
   std::vector<Action> list;
   list.reserve(2 * static_cast<size_t>(shape.microbatches));

@@ -13,18 +13,16 @@
 namespace braid::schedule {
 namespace {
 
-struct Mode {
-  std::string_view name;
-  Schedule (*generate)(const PipelineShape&);
-};
+// A generator that looks at the shape alone.
+template <Schedule (*kGenerate)(const PipelineShape&)>
+Schedule fixed_order(const PipelineShape& shape, const Workload&) {
+  return kGenerate(shape);
+}
 
 constexpr std::array kModes = {
-    Mode{"FThenB", f_then_b},
-    Mode{"1F1B", one_f_one_b},
+    Mode{"FThenB", "all forwards, then all backwards", 1, fixed_order<f_then_b>},
+    Mode{"1F1B", "one forward, one backward", 1, fixed_order<one_f_one_b>},
 };
-
-// Names that users know from other trainers. They deserve a better answer than "unknown".
-constexpr std::array<std::string_view, 4> kModesElsewhere = {"Eager1F1B", "VPP", "ZBH1", "ZBVPP"};
 
 std::string names(std::string_view between) {
   std::string text;
@@ -53,25 +51,40 @@ std::optional<std::string_view> suggestion(std::string_view wrong) {
 
 }  // namespace
 
+std::span<const Mode> modes() { return kModes; }
+
 std::vector<std::string> schedule_modes() {
   std::vector<std::string> result;
   for (const Mode& mode : kModes) result.emplace_back(mode.name);
   return result;
 }
 
-Schedule generate(std::string_view mode, const PipelineShape& shape) {
+const Mode& mode_of(std::string_view name) {
   for (const Mode& known : kModes) {
-    if (known.name == mode) return known.generate(shape);
+    if (known.name == name) return known;
   }
-  const bool is_elsewhere =
-      std::find(kModesElsewhere.begin(), kModesElsewhere.end(), mode) != kModesElsewhere.end();
-  require<ConfigError>(!is_elsewhere, "pipeline schedule mode \"", mode,
-                       "\" is known, but this version runs ", names(" and "), " only");
-  const std::optional<std::string_view> meant = suggestion(mode);
+  const std::optional<std::string_view> meant = suggestion(name);
   if (meant) {
-    throw ConfigError(cat("there is no pipeline schedule mode \"", mode, "\": did you mean ", *meant, "?"));
+    throw ConfigError(cat("there is no pipeline schedule mode \"", name, "\": did you mean ", *meant, "?"));
   }
-  throw ConfigError(cat("there is no pipeline schedule mode \"", mode, "\": choose one of ", names(", ")));
+  throw ConfigError(cat("there is no pipeline schedule mode \"", name, "\": choose one of ", names(", ")));
+}
+
+Schedule generate(std::string_view mode, const PipelineShape& shape, const Workload& workload) {
+  const Mode& known = mode_of(mode);
+  validate(shape);
+  require<ConfigError>(!known.chunks || *known.chunks == shape.chunks_per_rank, mode, " runs with ",
+                       known.chunks.value_or(0), *known.chunks == 1 ? " chunk" : " chunks", " per rank, got ",
+                       shape.chunks_per_rank);
+  Schedule schedule = known.generate(shape, workload);
+  if (workload.memory_limit) {
+    const std::vector<int64_t> peaks = peak_memory(schedule, workload.memory);
+    const auto highest = std::max_element(peaks.begin(), peaks.end());
+    require<ConfigError>(*highest <= *workload.memory_limit, mode, " keeps ", *highest, " on rank ",
+                         highest - peaks.begin(), ", more than the limit of ", *workload.memory_limit,
+                         ": raise the limit, or take a schedule that keeps less (V-Half, V-Min, auto)");
+  }
+  return schedule;
 }
 
 }  // namespace braid::schedule

@@ -1,20 +1,40 @@
 // The schedules by name.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "braid/schedule/schedule.h"
+#include "braid/schedule/workload.h"
 
 namespace braid::schedule {
 
-/// The names that generate takes, the simplest schedule first.
+/// A kind of schedule that generate knows.
+struct Mode {
+  std::string_view name;
+  std::string_view summary;  ///< one line, for help texts
+  /// The only number of chunks per rank that it runs with, or nothing if any will do.
+  std::optional<int32_t> chunks{};
+  Schedule (*generate)(const PipelineShape& shape, const Workload& workload) = nullptr;
+};
+
+/// All of them, the simplest first.
+std::span<const Mode> modes();
+
+/// Their names.
 std::vector<std::string> schedule_modes();
 
-/// The schedule called `mode`, compute actions only.
-/// Throws ConfigError if there is none of that name (the message suggests the nearest), or if `shape` does
-/// not suit it.
-Schedule generate(std::string_view mode, const PipelineShape& shape);
+/// The one called `name`. Throws ConfigError if there is none; the message suggests the nearest.
+const Mode& mode_of(std::string_view name);
+
+/// The schedule called `mode`, compute actions only. A pure function: every rank that calls it with the same
+/// arguments gets the same schedule.
+/// Throws ConfigError if there is none of that name (the message suggests the nearest), if `shape` does not
+/// suit it, or if it would keep more than workload.memory_limit on a rank (the message tells how much).
+Schedule generate(std::string_view mode, const PipelineShape& shape, const Workload& workload = {});
 
 }  // namespace braid::schedule

@@ -82,14 +82,10 @@ TEST(GenerateRefusals, NameTheModeAndWhatWouldDo) {
   EXPECT_EQ(refusal("FThanB", shape), "there is no pipeline schedule mode \"FThanB\": did you mean FThenB?");
   EXPECT_EQ(refusal("gpipe", shape),
             "there is no pipeline schedule mode \"gpipe\": choose one of FThenB, 1F1B");
-  for (const std::string mode : {"Eager1F1B", "VPP", "ZBH1", "ZBVPP"}) {
-    EXPECT_EQ(refusal(mode, shape),
-              "pipeline schedule mode \"" + mode + "\" is known, but this version runs FThenB and 1F1B only");
-  }
   EXPECT_EQ(refusal("1F1B", {.ranks = 4, .chunks_per_rank = 2, .microbatches = 8}),
-            "1F1B runs one chunk per rank, got 2");
+            "1F1B runs with 1 chunk per rank, got 2");
   EXPECT_EQ(refusal("FThenB", {.ranks = 4, .chunks_per_rank = 3, .microbatches = 8}),
-            "FThenB runs one chunk per rank, got 3");
+            "FThenB runs with 1 chunk per rank, got 3");
   EXPECT_EQ(refusal("1F1B", {.ranks = 4, .microbatches = 0}), "a step needs at least 1 microbatch, got 0");
   EXPECT_EQ(refusal("FThenB", {.ranks = 0}), "a pipeline needs at least 1 rank, got 0");
 }

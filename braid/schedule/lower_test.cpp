@@ -38,8 +38,9 @@ Schedule random_schedule(std::mt19937& random, const PipelineShape& shape, Place
       const int32_t chunk = place_of(schedule, stage).chunk;
       for (int32_t i = 0; i < shape.microbatches; ++i) {
         const bool is_next_weight = i == 0 || done(stage, i - 1) == 3;
+        const bool is_next_loss = stage + 1 < shape.stages() || i == 0 || done(stage, i - 1) >= 1;
         const bool has_gradient = stage + 1 == shape.stages() || done(stage + 1, i) >= 2;
-        if (done(stage, i) == 0 && (stage == 0 || done(stage - 1, i) >= 1))
+        if (done(stage, i) == 0 && is_next_loss && (stage == 0 || done(stage - 1, i) >= 1))
           ready.push_back({stage, {Op::kForward, chunk, i}});
         if (done(stage, i) == 1 && has_gradient) ready.push_back({stage, {Op::kBackwardInput, chunk, i}});
         if (done(stage, i) == 1 && has_gradient && is_next_weight)

@@ -30,7 +30,7 @@ std::vector<Action> rank_order(const PipelineShape& shape, int32_t rank) {
 
 Schedule one_f_one_b(const PipelineShape& shape) {
   validate(shape);
-  require<ConfigError>(shape.chunks_per_rank == 1, "1F1B runs one chunk per rank, got ",
+  require<ConfigError>(shape.chunks_per_rank == 1, "1F1B runs with 1 chunk per rank, got ",
                        shape.chunks_per_rank);
   Schedule schedule = {.name = "1F1B", .shape = shape};
   schedule.ranks.reserve(static_cast<size_t>(shape.ranks));

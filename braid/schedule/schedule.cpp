@@ -1,6 +1,7 @@
 #include "braid/schedule/schedule.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "braid/base/error.h"
 
@@ -31,6 +32,39 @@ std::optional<Handover> arriving(const Schedule& schedule, int32_t stage, Payloa
 
 }  // namespace
 
+void place_stages(Schedule& schedule, const std::vector<int32_t>& rank_of_stage) {
+  const PipelineShape& shape = schedule.shape;
+  validate(shape);
+  require<ConfigError>(std::ssize(rank_of_stage) == shape.stages(), "schedule ", schedule.name, " has ",
+                       shape.stages(), " stages, but the ranks of ", rank_of_stage.size(), " are given");
+  StageTable table;
+  table.stages.resize(rank_of_stage.size());
+  std::vector<int32_t> held(static_cast<size_t>(shape.ranks), 0);
+  for (int32_t stage = 0; stage < shape.stages(); ++stage) {
+    const int32_t rank = rank_of_stage[static_cast<size_t>(stage)];
+    require<ConfigError>(0 <= rank && rank < shape.ranks, "schedule ", schedule.name, ": stage ", stage,
+                         " cannot be on rank ", rank, " of ", shape.ranks);
+    const int32_t chunk = held[static_cast<size_t>(rank)]++;
+    require<ConfigError>(chunk < shape.chunks_per_rank, "schedule ", schedule.name, ": rank ", rank,
+                         " holds more than ", shape.chunks_per_rank,
+                         " stages; every rank must hold the same number");
+    table.places.push_back({.rank = rank, .chunk = chunk});
+    table.stages[static_cast<size_t>(rank) * static_cast<size_t>(shape.chunks_per_rank) +
+                 static_cast<size_t>(chunk)] = stage;
+  }
+  for (const Placement named : {Placement::kLooped, Placement::kV}) {
+    schedule.placement = named;
+    schedule.table = {};
+    bool is_named = true;
+    for (int32_t stage = 0; stage < shape.stages() && is_named; ++stage) {
+      is_named = place_of(schedule, stage) == table.places[static_cast<size_t>(stage)];
+    }
+    if (is_named) return;
+  }
+  schedule.placement = Placement::kTable;
+  schedule.table = std::move(table);
+}
+
 void validate(const PipelineShape& shape) {
   require<ConfigError>(shape.ranks >= 1, "a pipeline needs at least 1 rank, got ", shape.ranks);
   require<ConfigError>(shape.chunks_per_rank >= 1, "a pipeline rank needs at least 1 chunk, got ",
@@ -48,6 +82,11 @@ void validate(const Schedule& schedule) {
   validate(schedule.shape);
   require<ConfigError>(std::ssize(schedule.ranks) == schedule.shape.ranks, "schedule ", schedule.name,
                        " has ", schedule.ranks.size(), " rows for ", schedule.shape.ranks, " ranks");
+  const size_t table_size =
+      schedule.placement == Placement::kTable ? static_cast<size_t>(schedule.shape.stages()) : 0;
+  require<ConfigError>(
+      schedule.table.places.size() == table_size && schedule.table.stages.size() == table_size, "schedule ",
+      schedule.name, " has a table of ", schedule.table.places.size(), " stages, expected ", table_size);
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
     const std::vector<Action>& list = schedule.ranks[static_cast<size_t>(rank)];
     for (size_t i = 0; i < list.size(); ++i) {
@@ -65,6 +104,7 @@ void validate(const Schedule& schedule) {
 }
 
 Place place_of(const Schedule& schedule, int32_t stage) {
+  if (schedule.placement == Placement::kTable) return schedule.table.places[static_cast<size_t>(stage)];
   const int32_t ranks = schedule.shape.ranks;
   const Place looped = {.rank = stage % ranks, .chunk = stage / ranks};
   if (schedule.placement == Placement::kLooped || !is_odd(looped.chunk)) return looped;
@@ -73,6 +113,10 @@ Place place_of(const Schedule& schedule, int32_t stage) {
 
 int32_t stage_of(const Schedule& schedule, Place place) {
   const int32_t ranks = schedule.shape.ranks;
+  if (schedule.placement == Placement::kTable) {
+    return schedule.table
+        .stages[static_cast<size_t>(place.rank * schedule.shape.chunks_per_rank + place.chunk)];
+  }
   const bool backwards = schedule.placement == Placement::kV && is_odd(place.chunk);
   return place.chunk * ranks + (backwards ? ranks - 1 - place.rank : place.rank);
 }

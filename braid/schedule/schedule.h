@@ -27,6 +27,7 @@ struct PipelineShape {
 enum class Placement {
   kLooped,  // stage s is chunk s / ranks of rank s % ranks
   kV,       // the same for even chunks; odd chunks run back from the last rank to the first
+  kTable,   // any other: see StageTable
 };
 
 /// The place of a stage.
@@ -37,11 +38,20 @@ struct Place {
   friend bool operator==(const Place&, const Place&) = default;
 };
 
+/// A placement spelled out, both ways.
+struct StageTable {
+  std::vector<Place> places;    // of each stage
+  std::vector<int32_t> stages;  // at [rank * chunks_per_rank + chunk]
+
+  friend bool operator==(const StageTable&, const StageTable&) = default;
+};
+
 struct Schedule {
   std::string name;
   PipelineShape shape;
   Placement placement = Placement::kLooped;
-  std::vector<std::vector<Action>> ranks;  // one ordered list per rank
+  StageTable table{};                        // empty unless placement is kTable
+  std::vector<std::vector<Action>> ranks{};  // one ordered list per rank
 
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
@@ -65,6 +75,11 @@ struct Handover {
 
   friend bool operator==(const Handover&, const Handover&) = default;
 };
+
+/// Puts `schedule`'s stages where `rank_of_stage` says, each rank's in ascending order on its chunks; with
+/// the plain name of the placement if it has one. Throws ConfigError unless every rank gets chunks_per_rank
+/// stages.
+void place_stages(Schedule& schedule, const std::vector<int32_t>& rank_of_stage);
 
 /// Throws ConfigError unless every number is at least 1 and their product at most 2^28.
 void validate(const PipelineShape& shape);

@@ -1,0 +1,62 @@
+#include "braid/schedule/memory.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+#include "braid/base/error.h"
+
+namespace braid::schedule {
+namespace {
+
+void validate(const Memory& memory, const PipelineShape& shape) {
+  const auto given = std::ssize(memory.stages);
+  require<ConfigError>(given == 1 || given == shape.stages(),
+                       "memory is needed for 1 stage (it holds for all) or ", shape.stages(), " stages, got ",
+                       given);
+  const int64_t most =
+      std::numeric_limits<int64_t>::max() / (int64_t{2} * shape.chunks_per_rank * shape.microbatches);
+  for (const StageMemory& stage : memory.stages) {
+    for (const int64_t bytes : {stage.forward_to_backward, stage.backward_to_weight}) {
+      require<ConfigError>(0 <= bytes && bytes <= most,
+                           "what a stage keeps of a microbatch must be between 0 and ", most, ", got ",
+                           bytes);
+    }
+  }
+}
+
+}  // namespace
+
+int64_t memory_change(const Schedule& schedule, const Memory& memory, int32_t rank, const Action& action) {
+  if (!is_compute(action.op)) return 0;
+  const auto stage = static_cast<size_t>(stage_of(schedule, {.rank = rank, .chunk = action.chunk}));
+  const StageMemory& kept = memory.stages[memory.stages.size() == 1 ? 0 : stage];
+  switch (action.op) {
+    case Op::kForward:
+      return kept.forward_to_backward;
+    case Op::kBackward:
+      return -kept.forward_to_backward;
+    case Op::kBackwardInput:
+      return kept.backward_to_weight - kept.forward_to_backward;
+    default:
+      return -kept.backward_to_weight;
+  }
+}
+
+std::vector<int64_t> peak_memory(const Schedule& schedule, const Memory& memory) {
+  validate(schedule);
+  validate(memory, schedule.shape);
+  std::vector<int64_t> peaks;
+  for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
+    int64_t now = 0;
+    int64_t peak = 0;
+    for (const Action& action : schedule.ranks[static_cast<size_t>(rank)]) {
+      now += memory_change(schedule, memory, rank, action);
+      peak = std::max(peak, now);
+    }
+    peaks.push_back(peak);
+  }
+  return peaks;
+}
+
+}  // namespace braid::schedule

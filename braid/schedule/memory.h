@@ -1,0 +1,35 @@
+// What a schedule makes every rank keep, in bytes: a matter of order alone, known before anything runs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "braid/schedule/schedule.h"
+
+namespace braid::schedule {
+
+/// What one stage keeps of one microbatch, in bytes or any other unit.
+struct StageMemory {
+  int64_t forward_to_backward = 1;  ///< M_B: from F until B or I has run
+  int64_t backward_to_weight = 1;   ///< M_W: from I until W has run
+
+  friend bool operator==(const StageMemory&, const StageMemory&) = default;
+};
+
+struct Memory {
+  /// One element for each stage, or a single one that holds for all.
+  std::vector<StageMemory> stages = {StageMemory{}};
+
+  friend bool operator==(const Memory&, const Memory&) = default;
+};
+
+/// What `action` on `rank` adds to what the rank keeps: M_B for F, M_W - M_B for I, -M_W for W, -M_B for B,
+/// and nothing for the rest. Not checked: the action lies within the shape.
+int64_t memory_change(const Schedule& schedule, const Memory& memory, int32_t rank, const Action& action);
+
+/// Per rank, the most that it keeps after any of its actions.
+/// Throws ConfigError if the schedule is not valid, if there are neither 1 nor stages() elements, if one is
+/// negative, or if a sum does not fit into 64 bits.
+std::vector<int64_t> peak_memory(const Schedule& schedule, const Memory& memory);
+
+}  // namespace braid::schedule

@@ -1,0 +1,39 @@
+#include "braid/schedule/memory.h"
+
+#include <gtest/gtest.h>
+
+#include "braid/base/error.h"
+
+namespace braid::schedule {
+namespace {
+
+Schedule on_one_rank(const char* actions, PipelineShape shape) {
+  return {.name = "mine", .shape = shape, .ranks = {parse_actions(actions)}};
+}
+
+TEST(PeakMemory, FollowsTheOrderOfARanksList) {
+  const Memory memory = {.stages = {{.forward_to_backward = 10, .backward_to_weight = 3}}};
+  EXPECT_EQ(peak_memory(on_one_rank("F0 F1 B0 B1", {.microbatches = 2}), memory), std::vector<int64_t>{20});
+  EXPECT_EQ(peak_memory(on_one_rank("F0 I0 F1 W0 B1", {.microbatches = 2}), memory),
+            std::vector<int64_t>{13});
+  // W may keep more than F did.
+  const Memory heavy = {.stages = {{.forward_to_backward = 2, .backward_to_weight = 5}}};
+  EXPECT_EQ(peak_memory(on_one_rank("F0 F1 I0 I1 W0 W1", {.microbatches = 2}), heavy),
+            std::vector<int64_t>{10});
+}
+
+TEST(PeakMemory, TakesEachStagesOwn) {
+  const Memory memory = {.stages = {{10, 1}, {100, 1}}};
+  EXPECT_EQ(peak_memory(on_one_rank("F0 F0c1 B0c1 B0", {.chunks_per_rank = 2}), memory),
+            std::vector<int64_t>{110});
+}
+
+TEST(PeakMemory, RefusesWhatItCannotAddUp) {
+  const Schedule schedule = on_one_rank("F0 B0", {});
+  EXPECT_THROW(peak_memory(schedule, {.stages = {{-1, 0}}}), ConfigError);
+  EXPECT_THROW(peak_memory(schedule, {.stages = {{int64_t{1} << 62, 0}}}), ConfigError);
+  EXPECT_THROW(peak_memory(schedule, {.stages = {{}, {}}}), ConfigError);
+}
+
+}  // namespace
+}  // namespace braid::schedule
