@@ -91,6 +91,14 @@ TEST(CheckRefuses, WeightGradientsThatWouldAddUpInAnotherOrder) {
   EXPECT_EQ(verdict(mine(2, {"F0 F1 I1 I0 W0 W1"})), "good") << "the order of input gradients is free";
 }
 
+TEST(CheckRefuses, LossesThatWouldAddUpInAnotherOrder) {
+  EXPECT_EQ(
+      verdict(mine(2, {"F0 F1 B0 B1", "F1 F0 B0 B1"})),
+      "schedule mine, rank 1, position 0 (F1): the last stage's forwards must come in ascending order of "
+      "microbatches, the next is 0 (the loss is made there, and with it gradients that add up)");
+  EXPECT_EQ(verdict(mine(2, {"F1 F0 B0 B1", "F0 F1 B0 B1"})), "good") << "elsewhere it is free";
+}
+
 TEST(CheckRefuses, OptimizerStepsThatAreMissingDoubledOrTooEarly) {
   EXPECT_EQ(verdict(mine(1, {"F0 OPTIMIZER_STEP B0"})),
             "schedule mine, rank 0, position 2 (B0): computes after the optimizer step");
@@ -146,7 +154,7 @@ TEST(CheckRefuses, SendsThatWouldBlockOneAnother) {
 }
 
 TEST(CheckRefuses, OrdersThatNoCommunicationCanSave) {
-  EXPECT_EQ(verdict(mine(2, {"F0 B0 F1 B1", "F1 F0 B0 B1"})),
+  EXPECT_EQ(verdict(mine(2, {"F0 B0 F1 B1", "F1 F0 B0 B1", "F0 F1 B0 B1"})),
             "schedule mine, rank 0, position 1 (B0): deadlock: it needs what has not been sent, so rank 0 "
             "waits for rank "
             "1; rank 1, position 0 (F1) needs what has not been sent, so rank 1 waits for rank 0");
@@ -158,6 +166,7 @@ TEST(CheckRefuses, OrdersThatNoCommunicationCanSave) {
 TEST(CheckRefuses, NamesOnlyTheFirstRanksOfALongCircle) {
   std::vector<std::string> rows(12, "F1 F0 B0 B1");
   rows[0] = "F0 B0 F1 B1";
+  rows[11] = "F0 F1 B0 B1";
   const std::string text = verdict(mine(2, rows));
   EXPECT_TRUE(
       text.starts_with("schedule mine, rank 0, position 1 (B0): deadlock: it needs what has not been sent"));

@@ -55,13 +55,15 @@ TEST(InsertCommunication, StagesOnOneRankHandOverWithoutAMessage) {
 // The consumer takes microbatches in another order than the producer makes them: receives follow the
 // producer.
 TEST(InsertCommunication, ReceivesFollowTheSendersOrder) {
-  const Schedule crossed = {.name = "crossed",
-                            .shape = {.ranks = 2, .microbatches = 2},
-                            .ranks = {parse_actions("F0 F1 B0 B1"), parse_actions("F1 F0 B0 B1")}};
+  const Schedule crossed = {
+      .name = "crossed",
+      .shape = {.ranks = 3, .microbatches = 2},
+      .ranks = {parse_actions("F0 F1 B0 B1"), parse_actions("F1 F0 B0 B1"), parse_actions("F0 F1 B0 B1")}};
   EXPECT_EQ(to_string(insert_communication(crossed)),
             "crossed\n"
             "rank 0: F0 SEND_F0 F1 SEND_F1 RECV_B0 B0 RECV_B1 B1\n"
-            "rank 1: RECV_F0 RECV_F1 F1 F0 B0 SEND_B0 B1 SEND_B1\n");
+            "rank 1: RECV_F0 RECV_F1 F1 SEND_F1 F0 SEND_F0 RECV_B0 B0 SEND_B0 RECV_B1 B1 SEND_B1\n"
+            "rank 2: RECV_F1 RECV_F0 F0 F1 B0 SEND_B0 B1 SEND_B1\n");
 }
 
 TEST(InsertCommunication, RefusesWhatItCannotComplete) {
