@@ -83,6 +83,8 @@ struct PretrainOptions {
   bool enable_send_recv_overlap = false;
   std::string pipeline_parallel_config;
   int64_t virtual_pp_degree = 1;
+  std::optional<std::string> schedule_times;
+  std::optional<int64_t> schedule_memory_limit;
   std::string virtual_pipeline_seg_method = "LlamaDecoderLayerAuto";
   int64_t tensor_parallel_degree = -1;
   std::string tensor_parallel_config;
@@ -118,6 +120,7 @@ struct PretrainOptions {
   std::string output_dir;
   bool overwrite_output_dir = false;
   int64_t logging_steps = 500;
+  std::optional<std::string> profile_steps;
   bool disable_tqdm = false;
   std::optional<std::string> report_to;
   bool skip_memory_metrics = true;

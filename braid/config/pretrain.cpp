@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <initializer_list>
+#include <limits>
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
@@ -11,6 +12,7 @@
 #include "braid/config/option_file.h"
 #include "braid/config/presets.h"
 #include "braid/config/pretrain_table.h"
+#include "braid/schedule/generate.h"
 
 namespace braid::config {
 namespace {
@@ -50,7 +52,7 @@ void note_unused(const PretrainOptions& options, std::span<const Assignment> giv
   note(options.synthetic_data, {"input_dir", "split"}, "synthetic_data is on");
   note(options.warmup_steps > 0, {"warmup_ratio"}, "warmup_steps wins");
   note(options.continue_training, {"initializer_range"}, "the weights come from model_name_or_path");
-  note(pipeline_stages(options) == 1, {"enable_send_recv_overlap"},
+  note(pipeline_ranks(options) == 1, {"enable_send_recv_overlap"},
        "there is one stage, so there are no messages");
 }
 
@@ -69,6 +71,32 @@ void validate_sources(const PretrainOptions& options) {
                        "--do_train needs a training part, but --split is ", options.split);
   require<ConfigError>(!options.do_eval || weights[1] > 0,
                        "--do_eval needs a validation part, but --split is ", options.split);
+}
+
+// Shapes that the schedule refuses are refused here, before any rank starts. Those that arrange for times
+// take every shape.
+void validate_schedule(const PretrainOptions& options) {
+  require<ConfigError>(options.gradient_accumulation_steps <= std::numeric_limits<int32_t>::max() &&
+                           pipeline_ranks(options) <= std::numeric_limits<int32_t>::max(),
+                       "--gradient_accumulation_steps ", options.gradient_accumulation_steps,
+                       " or --pipeline_parallel_degree ", pipeline_ranks(options), " is too large");
+  const schedule::PipelineShape shape = {
+      .ranks = static_cast<int32_t>(pipeline_ranks(options)),
+      .chunks_per_rank = static_cast<int32_t>(pipeline_chunks(options)),
+      .microbatches = static_cast<int32_t>(options.gradient_accumulation_steps)};
+  if (options.schedule_times) schedule::parse_durations(*options.schedule_times, shape.chunks_per_rank);
+  if (options.profile_steps) profiled_steps(*options.profile_steps);
+  if (const auto file = schedule_file(options)) {
+    require<ConfigError>(options.virtual_pp_degree == 1, "--virtual_pp_degree ", options.virtual_pp_degree,
+                         " and --pipeline_schedule_mode csv:", *file,
+                         " contradict each other: the file says how many chunks a rank has");
+    return;
+  }
+  const schedule::Mode& mode = schedule::mode_of(options.pipeline_schedule_mode);
+  require<ConfigError>(!mode.arranges_for_times || !mode.chunks || *mode.chunks == shape.chunks_per_rank,
+                       mode.name, " runs with ", mode.chunks.value_or(0), " chunks per rank, got ",
+                       shape.chunks_per_rank);
+  if (!mode.arranges_for_times) schedule::generate(mode.name, shape);
 }
 
 void validate_learning_rate(const PretrainOptions& options) {
@@ -164,6 +192,7 @@ void validate(const PretrainOptions& options) {
   require<ConfigError>(!options.do_train || options.max_steps >= 1,
                        "--max_steps must be given with --do_train: the number of updates");
   validate_sources(options);
+  validate_schedule(options);
   if (options.do_train) validate_learning_rate(options);
   require<ConfigError>(
       !options.bf16 || options.fp16_opt_level != "O0",
@@ -177,15 +206,36 @@ void validate(const PretrainOptions& options) {
 }
 
 void require_world_size(const PretrainOptions& options, int64_t world_size) {
-  const int64_t stages = pipeline_stages(options);
+  const int64_t stages = pipeline_ranks(options);
   require<ConfigError>(world_size == stages, "there are ", world_size,
                        " ranks, but --pipeline_parallel_degree is ", stages,
                        ": this version of braid has no data parallelism, so start ", stages,
                        stages == 1 ? " rank" : " ranks", " or set --pipeline_parallel_degree ", world_size);
 }
 
-int64_t pipeline_stages(const PretrainOptions& options) {
+int64_t pipeline_ranks(const PretrainOptions& options) {
   return options.pipeline_parallel_degree == -1 ? 1 : options.pipeline_parallel_degree;
+}
+
+int64_t pipeline_chunks(const PretrainOptions& options) {
+  if (schedule_file(options) || options.virtual_pp_degree != 1) return options.virtual_pp_degree;
+  return schedule::mode_of(options.pipeline_schedule_mode).chunks.value_or(1);
+}
+
+std::optional<std::string> schedule_file(const PretrainOptions& options) {
+  constexpr std::string_view kPrefix = "csv:";
+  if (!options.pipeline_schedule_mode.starts_with(kPrefix)) return std::nullopt;
+  return options.pipeline_schedule_mode.substr(kPrefix.size());
+}
+
+std::array<int64_t, 2> profiled_steps(std::string_view text) {
+  const std::vector<std::string> pieces = split(text, ',');
+  const auto first = parse_int(pieces.front());
+  const auto last = parse_int(pieces.back());
+  require<ConfigError>(pieces.size() == 2 && first && last && 1 <= *first && *first <= *last,
+                       "--profile_steps must be two steps A,B with 1 <= A <= B, as in 10,12; got '", text,
+                       "'");
+  return {*first, *last};
 }
 
 double warmup_steps(const PretrainOptions& options) {
@@ -242,9 +292,12 @@ ModelConfig resolve_model(const PretrainOptions& options, std::optional<int64_t>
                        tokenizer_pieces.value_or(0), " pieces, but the model's vocab_size is ",
                        config.vocab_size, ": raise --vocab_size or use the model's own tokenizer");
   validate(config);
-  require<ConfigError>(config.num_hidden_layers >= pipeline_stages(options), "the model has ",
-                       config.num_hidden_layers, " decoder layers, fewer than --pipeline_parallel_degree ",
-                       pipeline_stages(options), ": every stage needs one");
+  const int64_t stages = pipeline_ranks(options) * pipeline_chunks(options);
+  require<ConfigError>(config.num_hidden_layers >= stages, "the model has ", config.num_hidden_layers,
+                       " decoder layers, fewer than the ", stages, " stages of --pipeline_parallel_degree ",
+                       pipeline_ranks(options), " with ", pipeline_chunks(options),
+                       pipeline_chunks(options) == 1 ? " chunk" : " chunks",
+                       " a rank: every stage needs one");
   return config;
 }
 

@@ -34,7 +34,17 @@ void validate(const PretrainOptions& options);
 void require_world_size(const PretrainOptions& options, int64_t world_size);
 
 /// pipeline_parallel_degree, 1 where it is off.
-int64_t pipeline_stages(const PretrainOptions& options);
+int64_t pipeline_ranks(const PretrainOptions& options);
+
+/// Chunks that each pipeline rank holds: virtual_pp_degree, or what the schedule mode always has. A CSV file
+/// decides for itself.
+int64_t pipeline_chunks(const PretrainOptions& options);
+
+/// The path in pipeline_schedule_mode csv:FILE; nothing for a mode by name.
+std::optional<std::string> schedule_file(const PretrainOptions& options);
+
+/// First and last step to profile, counted from 1. Throws ConfigError unless `text` is A,B with 1 <= A <= B.
+std::array<int64_t, 2> profiled_steps(std::string_view text);
 
 /// Steps of warm-up: warmup_steps, or the share warmup_ratio of max_steps, which may be a fraction; 0 for a
 /// constant curve.

@@ -1,5 +1,6 @@
 // The option table of `braid pretrain`, second half: how and where it runs, and what it leaves behind.
 #include "braid/config/pretrain_table_parts.h"
+#include "braid/schedule/generate.h"
 
 namespace braid::config {
 namespace {
@@ -15,10 +16,8 @@ void add_pipeline(Table& table) {
   table.add("pipeline_parallel_degree", &P::pipeline_parallel_degree,
             {.help = "Stages, one rank each, that the layers are spread over; -1: one.", .range = kDegree});
   table.add("pipeline_schedule_mode", &P::pipeline_schedule_mode,
-            {.help = "Order of forward and backward passes.",
-             .choices = {"FThenB", "1F1B", "Eager1F1B", "Eager-1F1B", "VPP", "ZBH1", "ZBVPP"},
-             .supported = {"FThenB", "1F1B"},
-             .missing = "schedule of that name"});
+            {.help = "What each rank does in which order: " + schedule::mode_names() +
+                     "; or csv:FILE, a schedule in the CSV format of PyTorch's pipelining."});
   table.add("enable_send_recv_overlap", &P::enable_send_recv_overlap,
             {.help = "Post receives early, so that messages travel while the rank computes."});
   table.add(
@@ -29,10 +28,21 @@ void add_pipeline(Table& table) {
            "name), disable_p2p_cache_shape, disable_partial_send_recv and disable_batch_p2p_comm name what "
            "is always so."});
   table.add("virtual_pp_degree", &P::virtual_pp_degree,
-            {.help = "Chunks of layers a stage.",
-             .range = kAtLeastOne,
-             .supported = {"1"},
-             .missing = "virtual pipeline stages"});
+            {.help = "Chunks of layers a rank, for VPP and InterleavedZB; schedules that always have two "
+                     "(ZBVPP, V-Half, V-Min, DualPipeV) may leave it at 1.",
+             .range = {.at_least = 1, .at_most = 1024}});
+  table.add("schedule_times", &P::schedule_times,
+            {.help = "What a rank's whole part of the model takes for F, I (input gradient) and W (weight "
+                     "gradient) of a microbatch, and what a message takes, in any unit, with commas between: "
+                     "F,I,W or F,I,W,MESSAGE. For schedules that arrange for times (ZBVPP, V-Half, V-Min, "
+                     "auto). Unset: measured at the start."});
+  table.add(
+      "schedule_memory_limit", &P::schedule_memory_limit,
+      {.help = "The most that any rank may keep of its microbatches between their forward and their "
+               "weight gradients. auto and ZBVPP keep to it; other schedules are refused if they exceed "
+               "it. Unset: no limit.",
+       .unit = "bytes",
+       .range = kAtLeastOne});
   table.add("virtual_pipeline_seg_method", &P::virtual_pipeline_seg_method,
             {.help = "Class of layers counted when cutting.",
              .no_effect = "decoder layers are cut by their cost, embedding and head counted"});
@@ -183,6 +193,10 @@ void add_output_options(Table& table) {
             {.help = "Steps between log lines; metrics.jsonl has every step.",
              .unit = "steps",
              .range = kAtLeastOne});
+  table.add(
+      "profile_steps", &P::profile_steps,
+      {.help = "A,B: of steps A to B, write what each rank did when to <output_dir>/profile, as a trace "
+               "for Perfetto and as a drawing beside the plan."});
   table.add("disable_tqdm", &P::disable_tqdm, {.help = "No progress bar on a terminal."});
   table.add("report_to", &P::report_to,
             {.help = "Where else metrics go; <output_dir>/metrics.jsonl is always written.",

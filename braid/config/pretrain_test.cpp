@@ -102,10 +102,14 @@ TEST(Pretrain, RefusalsNameTheOptionTheValueAndTheWayOut) {
       {"--fp16 1", "no fp16 training (--bf16 1"},
       {"--recompute 1", "no recomputation"},
       {"--recompute", "no recomputation"},
-      {"--pipeline_schedule_mode ZBH1",
-       "--pipeline_schedule_mode ZBH1: this version of braid has no schedule of that name; it takes FThenB "
-       "or 1F1B"},
-      {"--virtual_pp_degree 2", "no virtual pipeline stages"},
+      {"--pipeline_schedule_mode ZBH9", "there is no pipeline schedule mode \"ZBH9\": did you mean ZBH1?"},
+      {"--virtual_pp_degree 2", "1F1B runs with 1 chunk per rank, got 2"},
+      {"--pipeline_schedule_mode ZBVPP --virtual_pp_degree 3", "ZBVPP runs with 2 chunks per rank, got 3"},
+      {"--pipeline_schedule_mode csv:x --virtual_pp_degree 3", "the file says how many chunks a rank has"},
+      {"--schedule_times 1,2", "times must be 3 numbers (F,I,W) or 4 (F,I,W,MESSAGE), got 2: '1,2'"},
+      {"--schedule_memory_limit 0", "--schedule_memory_limit"},
+      {"--profile_steps 3,2",
+       "--profile_steps must be two steps A,B with 1 <= A <= B, as in 10,12; got '3,2'"},
       {"--sequence_parallel 1", "no sequence parallelism"},
       {"--sep_parallel_degree 2", "no segment parallelism"},
       {"--context_parallel_degree 2", "no context parallelism"},
@@ -299,7 +303,9 @@ TEST(ResolveModel, EveryStageNeedsALayer) {
   EXPECT_NO_THROW(resolve_model({.model_name_or_path = "llama-tiny", .pipeline_parallel_degree = 4}));
   EXPECT_THAT(
       refusal_of([] { resolve_model({.model_name_or_path = "llama-tiny", .pipeline_parallel_degree = 5}); }),
-      HasSubstr("the model has 4 decoder layers, fewer than --pipeline_parallel_degree 5"));
+      HasSubstr(
+          "the model has 4 decoder layers, fewer than the 5 stages of --pipeline_parallel_degree 5 with 1 "
+          "chunk a rank"));
 }
 
 }  // namespace

@@ -50,14 +50,6 @@ at::Tensor normal_values(uint64_t key, at::IntArrayRef shape, double deviation) 
   return values;
 }
 
-/// The head's weight is the embedding's: the same tensor in files and of the same seed; on one stage also the
-/// same memory.
-void tie(layers::Head& head, layers::Embedding* embedding) {
-  tensor::Parameter& weight = head.projection().weight();
-  weight.rows = {{layers::Embedding::Options{}.name, 0, weight.value.size(0)}};
-  if (embedding != nullptr) weight.value = embedding->weight().value;
-}
-
 }  // namespace
 
 Stage make_stage(const config::ModelConfig& config, const StageRange& range, at::TensorOptions options) {
@@ -106,6 +98,12 @@ Stage make_stage(const config::ModelConfig& config, const StageRange& range, at:
     stage.layers.push_back(std::move(head));
   }
   return stage;
+}
+
+void tie(layers::Head& head, layers::Embedding* embedding) {
+  tensor::Parameter& weight = head.projection().weight();
+  weight.rows = {{layers::Embedding::Options{}.name, 0, weight.value.size(0)}};
+  if (embedding != nullptr) weight.value = embedding->weight().value;
 }
 
 void initialise(const std::vector<tensor::Parameter*>& parameters, const config::ModelConfig& config,

@@ -39,6 +39,10 @@ struct Stage {
 /// trains adds them up: that keeps the sums the same wherever the model is cut.
 Stage make_stage(const config::ModelConfig& config, const StageRange& range, at::TensorOptions options);
 
+/// Makes `head`'s weight the embedding's: the same name in files, and so the same initial values; with an
+/// `embedding` on this rank (else null) also the same memory.
+void tie(layers::Head& head, layers::Embedding* embedding);
+
 /// Fills `parameters` as Hugging Face's LlamaForCausalLM does: matrices normal with deviation
 /// initializer_range, norms one. The values of a tensor depend on its name and the seed alone, so every cut
 /// of the model into stages starts from the same weights.

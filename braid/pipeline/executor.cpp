@@ -13,6 +13,7 @@ namespace {
 using schedule::Action;
 using schedule::Handover;
 using schedule::Op;
+using Clock = std::chrono::steady_clock;
 
 comm::MessageKind kind_of(schedule::Payload payload) {
   return payload == schedule::Payload::kActivation ? comm::MessageKind::kActivation
@@ -51,7 +52,12 @@ std::vector<layers::Loss> Executor::walk(Mode mode, const StepInput& input,
   std::vector<layers::Loss> losses(microbatches);
   for (const Action& action : options_.schedule.ranks[static_cast<size_t>(options_.rank)]) {
     if (action.op == Op::kOptimizerStep) break;
+    if (observer_ != nullptr) observer_->before(action);
+    const auto begin = Clock::now();
+    ready_ = begin;
     perform(action, mode, input, activation, losses);
+    if (observer_ != nullptr)
+      observer_->after(action, {.begin = begin, .ready = ready_, .end = Clock::now()});
   }
   require<InternalError>(incoming_.empty() && outgoing_.empty() && sends_.empty(), "the schedule left ",
                          incoming_.size(), " received tensors unused, ", outgoing_.size(),
@@ -141,6 +147,7 @@ at::Tensor Executor::take_input(const Action& action) {
   require<InternalError>(!slot.empty(), describe(action), " comes before its input was received");
   Incoming& incoming = slot.mapped();
   if (!message->is_local()) incoming.pending.wait([&] { return describe(incoming.posted_by); });
+  ready_ = Clock::now();
   return std::move(incoming.tensor);
 }
 

@@ -1,6 +1,7 @@
 // Executes one rank's action list: a plain loop that interprets what the schedule says.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -28,6 +29,22 @@ struct StepInput {
   double gradient_scale = 1.0;  ///< the gradient is that of gradient_scale * (sum of all tokens' losses)
 };
 
+/// When a rank ran one action.
+struct ActionTimes {
+  using TimePoint = std::chrono::steady_clock::time_point;
+  TimePoint begin;  ///< the rank came to the action
+  TimePoint ready;  ///< its input was there, and the work began; `begin` where it needs none
+  TimePoint end;
+};
+
+/// Hears of every action of a rank, on the thread that runs it.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void before(const schedule::Action& /*action*/) {}
+  virtual void after(const schedule::Action& /*action*/, const ActionTimes& /*times*/) {}
+};
+
 class Executor {
  public:
   struct Options {
@@ -37,6 +54,9 @@ class Executor {
     comm::PipelineLink* link = nullptr;  ///< null only if the pipeline has one rank
   };
   explicit Executor(Options options);
+
+  /// Who hears of the actions of the runs that follow, or null: nobody. It must outlive them.
+  void observe(Observer* observer) { observer_ = observer; }
 
   /// Runs the rank's list once, without the optimizer: an kOptimizerStep action ends it. Returns the loss of
   /// each microbatch if this rank has the head, and zeros otherwise. Collective over the pipeline. Throws
@@ -66,6 +86,8 @@ class Executor {
   void put_output(const schedule::Action& action, at::Tensor output);
 
   Options options_;
+  Observer* observer_ = nullptr;
+  ActionTimes::TimePoint ready_;                      // when the action under way had its input
   std::unordered_map<int64_t, Incoming> incoming_;    // by hand-over tag
   std::unordered_map<int64_t, at::Tensor> outgoing_;  // computed, not yet sent
   std::unordered_map<int64_t, comm::Pending> sends_;  // started, not yet known to be done

@@ -14,3 +14,6 @@ namespace braid::schedule {
 std::string to_csv(const Schedule& schedule);
 
 }  // namespace braid::schedule
+namespace braid::schedule {
+Schedule from_csv(std::string_view text, std::string name);
+}

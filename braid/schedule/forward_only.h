@@ -5,9 +5,10 @@
 
 namespace braid::schedule {
 
-/// The forwards of FThenB with their messages and waits, nothing else: each rank runs its chunks' forwards in
-/// ascending order of microbatches. Cannot deadlock: messages flow one way, and every rank takes them in the
-/// order in which they were sent. Throws ConfigError for a shape that is none.
-Schedule forward_only(const PipelineShape& shape);
+/// The forwards of `microbatches` microbatches over the stages of `placed`, wherever they are, with their
+/// messages and waits, nothing else. Microbatches go in rounds of as many as there are ranks, each rank
+/// taking a round through its chunks in the order of their stages: ranks work at the same time, and few
+/// results wait for their turn. Cannot deadlock. Throws ConfigError for a shape or placement that is none.
+Schedule forward_only(const Schedule& placed, int32_t microbatches);
 
 }  // namespace braid::schedule

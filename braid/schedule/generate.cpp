@@ -24,12 +24,6 @@ constexpr std::array kModes = {
     Mode{"1F1B", "one forward, one backward", 1, fixed_order<one_f_one_b>},
 };
 
-std::string names(std::string_view between) {
-  std::string text;
-  for (const Mode& mode : kModes) text += (text.empty() ? "" : std::string(between)) + std::string(mode.name);
-  return text;
-}
-
 std::string lower(std::string_view text) {
   std::string result(text);
   std::transform(result.begin(), result.end(), result.begin(),
@@ -59,6 +53,12 @@ std::vector<std::string> schedule_modes() {
   return result;
 }
 
+std::string mode_names() {
+  std::string text;
+  for (const Mode& mode : kModes) text += (text.empty() ? "" : ", ") + std::string(mode.name);
+  return text;
+}
+
 const Mode& mode_of(std::string_view name) {
   for (const Mode& known : kModes) {
     if (known.name == name) return known;
@@ -67,7 +67,7 @@ const Mode& mode_of(std::string_view name) {
   if (meant) {
     throw ConfigError(cat("there is no pipeline schedule mode \"", name, "\": did you mean ", *meant, "?"));
   }
-  throw ConfigError(cat("there is no pipeline schedule mode \"", name, "\": choose one of ", names(", ")));
+  throw ConfigError(cat("there is no pipeline schedule mode \"", name, "\": choose one of ", mode_names()));
 }
 
 Schedule generate(std::string_view mode, const PipelineShape& shape, const Workload& workload) {
@@ -77,13 +77,7 @@ Schedule generate(std::string_view mode, const PipelineShape& shape, const Workl
                        known.chunks.value_or(0), *known.chunks == 1 ? " chunk" : " chunks", " per rank, got ",
                        shape.chunks_per_rank);
   Schedule schedule = known.generate(shape, workload);
-  if (workload.memory_limit) {
-    const std::vector<int64_t> peaks = peak_memory(schedule, workload.memory);
-    const auto highest = std::max_element(peaks.begin(), peaks.end());
-    require<ConfigError>(*highest <= *workload.memory_limit, mode, " keeps ", *highest, " on rank ",
-                         highest - peaks.begin(), ", more than the limit of ", *workload.memory_limit,
-                         ": raise the limit, or take a schedule that keeps less (V-Half, V-Min, auto)");
-  }
+  if (workload.memory_limit) require_within(schedule, workload.memory, *workload.memory_limit);
   return schedule;
 }
 

@@ -20,6 +20,7 @@ struct Mode {
   /// The only number of chunks per rank that it runs with, or nothing if any will do.
   std::optional<int32_t> chunks{};
   Schedule (*generate)(const PipelineShape& shape, const Workload& workload) = nullptr;
+  bool arranges_for_times = false;  ///< the order depends on the workload's times; every shape will do
 };
 
 /// All of them, the simplest first.
@@ -27,6 +28,9 @@ std::span<const Mode> modes();
 
 /// Their names.
 std::vector<std::string> schedule_modes();
+
+/// Their names with ", " between.
+std::string mode_names();
 
 /// The one called `name`. Throws ConfigError if there is none; the message suggests the nearest.
 const Mode& mode_of(std::string_view name);

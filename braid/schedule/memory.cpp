@@ -59,4 +59,12 @@ std::vector<int64_t> peak_memory(const Schedule& schedule, const Memory& memory)
   return peaks;
 }
 
+void require_within(const Schedule& schedule, const Memory& memory, int64_t limit) {
+  const std::vector<int64_t> peaks = peak_memory(schedule, memory);
+  const auto highest = std::max_element(peaks.begin(), peaks.end());
+  require<ConfigError>(*highest <= limit, schedule.name, " keeps ", *highest, " on rank ",
+                       highest - peaks.begin(), ", more than the limit of ", limit,
+                       ": raise the limit, or take a schedule that keeps less (V-Half, V-Min, auto)");
+}
+
 }  // namespace braid::schedule

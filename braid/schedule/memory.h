@@ -32,4 +32,8 @@ int64_t memory_change(const Schedule& schedule, const Memory& memory, int32_t ra
 /// negative, or if a sum does not fit into 64 bits.
 std::vector<int64_t> peak_memory(const Schedule& schedule, const Memory& memory);
 
+/// Throws ConfigError, which tells the rank and what it keeps, if one keeps more than `limit`; and as
+/// peak_memory.
+void require_within(const Schedule& schedule, const Memory& memory, int64_t limit);
+
 }  // namespace braid::schedule

@@ -35,5 +35,20 @@ TEST(PeakMemory, RefusesWhatItCannotAddUp) {
   EXPECT_THROW(peak_memory(schedule, {.stages = {{}, {}}}), ConfigError);
 }
 
+TEST(RequireWithin, TellsWhichRankKeepsTooMuch) {
+  const Memory memory = {.stages = {{.forward_to_backward = 10, .backward_to_weight = 3}}};
+  const Schedule schedule = on_one_rank("F0 F1 B0 B1", {.microbatches = 2});
+  EXPECT_NO_THROW(require_within(schedule, memory, 20));
+  try {
+    require_within(schedule, memory, 19);
+    FAIL() << "was accepted";
+  } catch (const ConfigError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "mine keeps 20 on rank 0, more than the limit of 19: raise the limit, or take a schedule that "
+        "keeps less (V-Half, V-Min, auto)");
+  }
+}
+
 }  // namespace
 }  // namespace braid::schedule

@@ -27,6 +27,7 @@ void validate(const Durations& durations, const PipelineShape& shape) {
     require_time(stage.forward, "a forward");
     require_time(stage.backward_input, "an input gradient");
     require_time(stage.backward_weight, "a weight gradient");
+    require_time(stage.backward(), "a fused backward");
   }
   require_time(durations.communication, "a message");
 }
@@ -89,7 +90,7 @@ class Clock {
       case Op::kForward:
         return times.forward;
       case Op::kBackward:
-        return times.backward_input + times.backward_weight;
+        return times.backward();
       case Op::kBackwardInput:
         return times.backward_input;
       case Op::kBackwardWeight:

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "braid/schedule/schedule.h"
@@ -11,11 +12,14 @@ namespace braid::schedule {
 
 using Seconds = std::chrono::duration<double>;
 
-/// How long one stage computes on one microbatch. A fused backward takes both of its halves.
+/// How long one stage computes on one microbatch.
 struct StageTimes {
   Seconds forward{1.0};
   Seconds backward_input{1.0};
   Seconds backward_weight{1.0};
+  std::optional<Seconds> fused_backward{};  ///< unset: the sum of its halves
+
+  Seconds backward() const { return fused_backward.value_or(backward_input + backward_weight); }
 
   friend bool operator==(const StageTimes&, const StageTimes&) = default;
 };

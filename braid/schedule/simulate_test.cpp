@@ -116,5 +116,14 @@ TEST(SimulateRefuses, DurationsThatDoNotFitAndSchedulesThatStick) {
             "schedule 1F1B, rank 1, position 0 (B0): a backward needs its forward before it");
 }
 
+TEST(Simulate, AFusedBackwardMayTakeATimeOfItsOwn) {
+  const Schedule schedule = generate("1F1B", {.ranks = 1, .microbatches = 3});
+  const StageTimes apart = {Seconds(1), Seconds(2), Seconds(4)};
+  StageTimes fused = apart;
+  fused.fused_backward = Seconds(5);
+  EXPECT_EQ(simulate(schedule, {.stages = {apart}}).step_time, Seconds(3 * 7));
+  EXPECT_EQ(simulate(schedule, {.stages = {fused}}).step_time, Seconds(3 * 6));
+}
+
 }  // namespace
 }  // namespace braid::schedule

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "braid/schedule/memory.h"
 #include "braid/schedule/simulate.h"
@@ -19,5 +20,11 @@ struct Workload {
 
   friend bool operator==(const Workload&, const Workload&) = default;
 };
+
+/// Durations from text: what a rank's whole part of the model takes for F, I and W of one microbatch, and a
+/// message (0 if left out), as "1,1.2,0.8" or "1,1.2,0.8,0.1" in any unit. Each of the rank's
+/// `chunks_per_rank` stages gets an equal share of the first three. Throws ConfigError, which shows `text`,
+/// unless it is such numbers, finite and not negative.
+Durations parse_durations(std::string_view text, int32_t chunks_per_rank);
 
 }  // namespace braid::schedule

@@ -54,7 +54,7 @@ LoadedModel load_model(const std::filesystem::path& directory) {
                                    .has_embedding = true,
                                    .has_head = true},
                                   at::TensorOptions().dtype(dtype_in(directory)));
-  load_weights(model.stage, directory, model.config);
+  load_weights(std::span(&model.stage, 1), directory, model.config);
   return model;
 }
 

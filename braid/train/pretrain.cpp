@@ -12,15 +12,17 @@
 #include "braid/base/text.h"
 #include "braid/config/pretrain.h"
 #include "braid/cost/model_cost.h"
-#include "braid/cost/partition.h"
 #include "braid/kernels/gemm_clock.h"
 #include "braid/model/llama.h"
+#include "braid/pipeline/layer_chunk.h"
 #include "braid/report/interval_meter.h"
 #include "braid/schedule/forward_only.h"
-#include "braid/schedule/generate.h"
-#include "braid/schedule/lower.h"
 #include "braid/tensor/memory.h"
 #include "braid/train/microbatch_source.h"
+#include "braid/train/part_times.h"
+#include "braid/train/pipeline_plan.h"
+#include "braid/train/profile.h"
+#include "braid/train/rank_model.h"
 #include "braid/train/stage_weights.h"
 #include "braid/train/training_step.h"
 
@@ -53,44 +55,64 @@ int64_t evaluations_of(const config::PretrainOptions& options) {
   return options.do_train ? options.max_steps / every + 1 : 1;
 }
 
-/// The rank's part of the run: stage, links, executors.
+/// The rank's part of the run: its stages, links, executors.
 class Rank {
  public:
   explicit Rank(const PretrainJob& job)
       : job_(job),
-        stages_(static_cast<int>(config::pipeline_stages(job.options))),
+        ranks_(static_cast<int>(config::pipeline_ranks(job.options))),
         device_(device_of(job)),
         dtype_(job.options.bf16 ? at::kBFloat16 : at::kFloat),
         source_(open_source()),
-        stage_(make_stage()),
         group_{.axis = "pp", .ranks = all_ranks(), .index = job.world.rank},
         backend_(comm::backend_options(job.world, device_, job.options.dist_timeout, job.gloo_interface)),
-        pipeline_(job.store, group_, backend_, comm::CallCheck::kOff) {
-    if (stages_ > 1) link_ = std::make_unique<comm::PipelineLink>(job.store, group_, link_options());
-    chunk_ = std::make_unique<pipeline::Chunk>(stage_.layers, stage_.head);
+        pipeline_(job.store, group_, backend_, comm::CallCheck::kOff),
+        plan_(plan_run()),
+        model_(make_model()) {
+    if (ranks_ > 1) link_ = std::make_unique<comm::PipelineLink>(job.store, group_, link_options());
+    for (const model::Stage& stage : model_.stages) chunks_.emplace_back(stage.layers, stage.head);
   }
 
   PretrainSummary run();
 
  private:
   std::vector<int> all_ranks() const {
-    std::vector<int> ranks;
-    for (int rank = 0; rank < stages_; ++rank) ranks.push_back(rank);
+    std::vector<int> ranks(static_cast<size_t>(ranks_));
+    std::iota(ranks.begin(), ranks.end(), 0);
     return ranks;
+  }
+
+  PipelinePlan plan_run() {
+    PartTimes times;
+    if (needs_times(job_.options)) {
+      times = measure_parts(job_.model, activation(job_.options.per_device_train_batch_size), pipeline_);
+    }
+    return make_plan(job_.options, job_.model, times);
   }
 
   comm::PipelineLinkOptions link_options() const {
     const auto numel = [&](int64_t sequences) {
       return sequences * job_.options.max_seq_length * job_.model.hidden_size;
     };
-    comm::PipelineLinkOptions options = {.backend = backend_, .formats = {}, .edges = {}};
+    comm::PipelineLinkOptions options = {
+        .backend = backend_, .formats = {}, .edges = edges_of(plan_.compute)};
     const auto add = [&](const comm::MessageFormat& format) {
       if (std::ranges::find(options.formats, format) == options.formats.end())
         options.formats.push_back(format);
     };
     add({.dtype = dtype_, .numel = numel(job_.options.per_device_train_batch_size)});
     if (job_.options.do_eval) add({.dtype = dtype_, .numel = numel(job_.options.per_device_eval_batch_size)});
-    if (job_.model.tie_word_embeddings) add(TiedEmbedding::format(job_.model, dtype_));
+    if (job_.model.tie_word_embeddings) {
+      add(TiedEmbedding::format(job_.model, dtype_));
+      for (const auto& [from, to] : {std::pair(plan_.first_rank(), plan_.last_rank()),
+                                     std::pair(plan_.last_rank(), plan_.first_rank())}) {
+        const comm::Edge edge = {.from = from, .to = to};
+        if (from != to && std::ranges::find(options.edges, edge) == options.edges.end()) {
+          options.edges.push_back(edge);
+        }
+      }
+    }
+    std::ranges::sort(options.edges);
     return options;
   }
 
@@ -111,28 +133,26 @@ class Rank {
     return o.synthetic_data ? make_random_tokens(options) : open_token_files(options);
   }
 
-  model::Stage make_stage() {
-    const auto ranges = cost::partition(cost::unit_costs(job_.model, job_.options.max_seq_length), stages_);
-    const auto& mine = ranges[static_cast<size_t>(job_.world.rank)];
-    range_ = {.first_layer = mine.first_layer,
-              .end_layer = mine.end_layer,
-              .has_embedding = job_.world.rank == 0,
-              .has_head = job_.world.rank == stages_ - 1};
-    model::Stage stage = model::make_stage(job_.model, range_, at::TensorOptions(device_).dtype(dtype_));
+  RankModel make_model() {
+    RankModel model =
+        make_rank_model(job_.model, plan_, job_.world.rank, at::TensorOptions(device_).dtype(dtype_));
     if (job_.options.continue_training) {
-      for (const std::string& name : load_weights(stage, job_.options.model_name_or_path, job_.model)) {
+      for (const std::string& name :
+           load_weights(model.stages, job_.options.model_name_or_path, job_.model)) {
         job_.reporter.line(cat("not used: ", name, " of ", job_.options.model_name_or_path));
       }
     } else {
-      model::initialise(stage.parameters(), job_.model, static_cast<uint64_t>(job_.options.seed));
+      model::initialise(model.parameters(), job_.model, static_cast<uint64_t>(job_.options.seed));
     }
-    return stage;
+    return model;
   }
 
-  pipeline::Executor make_executor(schedule::Schedule schedule) const {
+  pipeline::Executor make_executor(schedule::Schedule schedule) {
+    std::vector<pipeline::Chunk*> chunks;
+    for (pipeline::LayerChunk& chunk : chunks_) chunks.push_back(&chunk);
     return pipeline::Executor({.schedule = std::move(schedule),
                                .rank = job_.world.rank,
-                               .chunks = {chunk_.get()},
+                               .chunks = std::move(chunks),
                                .link = link_.get()});
   }
 
@@ -143,11 +163,11 @@ class Rank {
             .options = at::TensorOptions(device_).dtype(dtype_)};
   }
 
-  /// This rank's microbatches on its device; ranks between the ends need only the number.
+  /// This rank's microbatches on its device; ranks without an end of the model need only the number.
   std::vector<pipeline::Microbatch> on_device(std::vector<pipeline::Microbatch> microbatches) const {
     for (auto& microbatch : microbatches) {
-      microbatch.tokens = range_.has_embedding ? microbatch.tokens.to(device_) : at::Tensor();
-      microbatch.labels = range_.has_head ? microbatch.labels.to(device_) : at::Tensor();
+      microbatch.tokens = model_.embedding ? microbatch.tokens.to(device_) : at::Tensor();
+      microbatch.labels = model_.head ? microbatch.labels.to(device_) : at::Tensor();
     }
     return microbatches;
   }
@@ -157,20 +177,23 @@ class Rank {
   report::StepMetrics train_one(TrainingStep& training_step, int64_t step, PretrainSummary& summary);
   void train(PretrainSummary& summary);
   void evaluate(int64_t step, PretrainSummary& summary);
+  /// Writes what all ranks recorded of a step to <output_dir>/profile, and tells how it compares with the
+  /// plan.
+  void profile(const ActionRecorder& recorder, int64_t step);
   void append_metrics(const std::string& json);
 
   const PretrainJob& job_;
-  int stages_;
+  int ranks_;
   c10::Device device_;
   at::ScalarType dtype_;
-  model::StageRange range_;
   std::unique_ptr<MicrobatchSource> source_;
-  model::Stage stage_;
   comm::Group group_;
   comm::BackendOptions backend_;
   comm::Communicator pipeline_;
+  PipelinePlan plan_;
+  RankModel model_;
   std::unique_ptr<comm::PipelineLink> link_;
-  std::unique_ptr<pipeline::Chunk> chunk_;
+  std::vector<pipeline::LayerChunk> chunks_;
   std::unique_ptr<TiedEmbedding> tied_;
   std::ofstream metrics_;
 };
@@ -178,19 +201,28 @@ class Rank {
 void Rank::describe() const {
   const config::PretrainOptions& o = job_.options;
   const auto say = [&](const auto&... parts) { job_.reporter.line(cat(parts...)); };
-  int64_t mine = 0;
-  for (const tensor::Parameter* parameter : tied_->updated_parameters()) mine += parameter->value.numel();
   say("model: ", cost::model_parameters(job_.model), " parameters in ", job_.model.num_hidden_layers,
       " layers, ", o.bf16 ? "bfloat16 with float32 master weights" : "float32");
-  say("this rank: stage ", job_.world.rank, " of ", stages_, ", decoder layers ", range_.first_layer, " to ",
-      range_.end_layer - 1, range_.has_embedding ? ", embedding" : "", range_.has_head ? ", head" : "", ", ",
-      mine, " parameters, ", at::get_num_threads(), " compute threads");
+  int64_t mine = 0;
+  for (const tensor::Parameter* parameter : tied_->updated_parameters()) mine += parameter->value.numel();
+  std::string holds;
+  for (const int32_t stage : plan_.stages_of(job_.world.rank)) {
+    const model::StageRange range = plan_.range_of(stage);
+    holds += cat("stage ", stage, " of ", plan_.stages(), " (", range.has_embedding ? "embedding, " : "",
+                 "decoder layers ", range.first_layer, " to ", range.end_layer - 1,
+                 range.has_head ? ", head" : "", "), ");
+  }
+  say("this rank: ", holds, mine, " parameters, ", at::get_num_threads(), " compute threads");
   for (const std::string& line : source_->describe()) say(line);
   if (!o.do_train) return;
-  say("schedule: ", o.pipeline_schedule_mode, ", ", o.gradient_accumulation_steps, " microbatches of ",
+  say("schedule: ", plan_.compute.name, ", ", o.gradient_accumulation_steps, " microbatches of ",
       o.per_device_train_batch_size, " x ", o.max_seq_length, " tokens a step, ",
       o.per_device_train_batch_size * o.gradient_accumulation_steps, " samples a step, ", o.max_steps,
       " steps");
+  const std::vector<int64_t> kept = schedule::peak_memory(plan_.compute, plan_.memory_bytes);
+  say("kept for backward passes: at most ",
+      bytes_text(static_cast<uint64_t>(kept[static_cast<size_t>(job_.world.rank)])), " on this rank, ",
+      bytes_text(static_cast<uint64_t>(*std::ranges::max_element(kept))), " on any");
 }
 
 void Rank::append_metrics(const std::string& json) {
@@ -203,8 +235,8 @@ void Rank::append_metrics(const std::string& json) {
 void Rank::evaluate(int64_t step, PretrainSummary& summary) {
   const auto begin = Clock::now();
   const auto microbatches = on_device(source_->evaluation());
-  pipeline::Executor executor = make_executor(
-      schedule::forward_only({.ranks = stages_, .microbatches = static_cast<int32_t>(microbatches.size())}));
+  pipeline::Executor executor =
+      make_executor(schedule::forward_only(plan_.compute, static_cast<int32_t>(microbatches.size())));
   const auto losses =
       executor.evaluate({.microbatches = microbatches}, activation(job_.options.per_device_eval_batch_size));
   at::Tensor totals = at::zeros({2}, at::kDouble);
@@ -214,7 +246,7 @@ void Rank::evaluate(int64_t step, PretrainSummary& summary) {
     values[1] += static_cast<double>(loss.tokens);
   }
   totals = totals.to(device_);
-  pipeline_.broadcast(totals, stages_ - 1);
+  pipeline_.broadcast(totals, plan_.last_rank());
   totals = totals.cpu();
   const report::EvalMetrics metrics = {
       .global_step = step,
@@ -253,28 +285,30 @@ report::StepMetrics Rank::train_one(TrainingStep& training_step, int64_t step, P
 
 void Rank::train(PretrainSummary& summary) {
   const config::PretrainOptions& o = job_.options;
-  const auto microbatches = static_cast<int32_t>(o.gradient_accumulation_steps);
-  pipeline::Executor executor = make_executor(schedule::lower(
-      schedule::generate(o.pipeline_schedule_mode, {.ranks = stages_, .microbatches = microbatches}),
-      {.receives = o.enable_send_recv_overlap ? schedule::ReceivePosting::kEarly
-                                              : schedule::ReceivePosting::kJustInTime}));
+  pipeline::Executor executor = make_executor(plan_.step);
   optim::AdamW adamw(
       tied_->updated_parameters(),
       {.beta1 = o.adam_beta1, .beta2 = o.adam_beta2, .eps = o.adam_epsilon, .weight_decay = o.weight_decay});
-  TrainingStep training_step(executor, *tied_, adamw, pipeline_,
+  TrainingStep training_step(plan_, executor, *tied_, adamw, pipeline_,
                              {.curve = curve_of(o), .max_grad_norm = o.max_grad_norm, .device = device_});
-  const int64_t samples = o.per_device_train_batch_size * microbatches;
+  const int64_t samples = o.per_device_train_batch_size * o.gradient_accumulation_steps;
   const int64_t eval_every = o.eval_steps.value_or(o.logging_steps);
   report::IntervalMeter interval(
       {.max_steps = o.max_steps,
        .samples_per_step = samples,
-       .ranks = stages_,
+       .ranks = ranks_,
        .rank = job_.world.rank,
        .flops_per_token = cost::training_flops_per_token(job_.model, o.max_seq_length)});
+  const std::array<int64_t, 2> profiled =
+      o.profile_steps ? config::profiled_steps(*o.profile_steps) : std::array<int64_t, 2>{1, 0};
   const auto train_begin = Clock::now();
   int64_t train_tokens = 0;
   for (int64_t step = 1; step <= o.max_steps && !summary.stopped; ++step) {
+    const bool is_profiled = profiled[0] <= step && step <= profiled[1];
+    ActionRecorder recorder;
+    executor.observe(is_profiled ? &recorder : nullptr);
     const report::StepMetrics metrics = train_one(training_step, step, summary);
+    if (is_profiled) profile(recorder, step);
     train_tokens += metrics.tokens;
     interval.add(metrics);
     if (step % o.logging_steps == 0 || step == o.max_steps || summary.stopped) {
@@ -292,16 +326,23 @@ void Rank::train(PretrainSummary& summary) {
       "train_runtime: ", fixed(elapsed.count(), 4), ", train_samples_per_second: ",
       fixed(static_cast<double>(summary.steps * samples) / elapsed.count(), 4), ", train_steps_per_second: ",
       fixed(static_cast<double>(summary.steps) / elapsed.count(), 4), ", train_loss: ", fixed(mean, 8)));
-  job_.reporter.line(
-      cat("Effective Tokens per second: ", fixed(static_cast<double>(train_tokens) / elapsed.count(), 2),
-          ", ips: ", fixed(static_cast<double>(train_tokens) / elapsed.count() / stages_, 2),
-          " tokens/s/device"));
+  job_.reporter.line(cat(
+      "Effective Tokens per second: ", fixed(static_cast<double>(train_tokens) / elapsed.count(), 2),
+      ", ips: ", fixed(static_cast<double>(train_tokens) / elapsed.count() / ranks_, 2), " tokens/s/device"));
+}
+
+void Rank::profile(const ActionRecorder& recorder, int64_t step) {
+  const report::Timeline timeline = gather_timeline(recorder, plan_.step, pipeline_);
+  if (job_.world.rank != 0) return;
+  const std::filesystem::path folder = std::filesystem::path(job_.options.output_dir) / "profile";
+  job_.reporter.line(cat("step ", step, ": ", write_profile(timeline, folder, step)));
 }
 
 PretrainSummary Rank::run() {
   const config::PretrainOptions& o = job_.options;
   const std::filesystem::path output(o.output_dir);
-  tied_ = std::make_unique<TiedEmbedding>(stage_, job_.model, stages_, link_.get());
+  tied_ =
+      std::make_unique<TiedEmbedding>(model_, job_.model, plan_.first_rank(), plan_.last_rank(), link_.get());
   if (job_.world.rank == 0) {
     metrics_.open(output / "metrics.jsonl", std::ios::trunc);
     require<DataError>(metrics_.good(), "cannot write ", (output / "metrics.jsonl").string());
@@ -311,7 +352,7 @@ PretrainSummary Rank::run() {
   if (o.do_train) train(summary);
   if (o.do_eval && !summary.stopped) evaluate(summary.steps, summary);
   if (o.do_train && !o.skip_export) {
-    export_weights(stage_, output / "hf", job_.model, pipeline_);
+    export_weights(model_.stages, output / "hf", job_.model, pipeline_);
     job_.reporter.line(cat("model exported to ", (output / "hf").string()));
   }
   pipeline_.barrier();  // nobody leaves while a neighbour still waits for its last message

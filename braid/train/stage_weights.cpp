@@ -18,15 +18,17 @@ struct NamedRow {
   at::Tensor rows;
 };
 
-/// The stage's tensors under their names in files. A tied head has no tensor of its own there.
-std::vector<NamedRow> rows_in_files(const model::Stage& stage, const config::ModelConfig& config) {
-  const tensor::Parameter* tied =
-      config.tie_word_embeddings && stage.head ? &stage.head->projection().weight() : nullptr;
+/// The stages' tensors under their names in files. A tied head has no tensor of its own there.
+std::vector<NamedRow> rows_in_files(std::span<const model::Stage> stages, const config::ModelConfig& config) {
   std::vector<NamedRow> all;
-  for (const tensor::Parameter* parameter : stage.parameters()) {
-    if (parameter == tied) continue;
-    for (const tensor::NamedRows& rows : parameter->rows) {
-      all.push_back({rows.name, parameter->value.narrow(0, rows.begin, rows.end - rows.begin)});
+  for (const model::Stage& stage : stages) {
+    const tensor::Parameter* tied =
+        config.tie_word_embeddings && stage.head ? &stage.head->projection().weight() : nullptr;
+    for (const tensor::Parameter* parameter : stage.parameters()) {
+      if (parameter == tied) continue;
+      for (const tensor::NamedRows& rows : parameter->rows) {
+        all.push_back({rows.name, parameter->value.narrow(0, rows.begin, rows.end - rows.begin)});
+      }
     }
   }
   return all;
@@ -55,19 +57,22 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
 
 }  // namespace
 
-std::vector<std::string> load_weights(const model::Stage& stage, const std::filesystem::path& directory,
+std::vector<std::string> load_weights(std::span<const model::Stage> stages,
+                                      const std::filesystem::path& directory,
                                       const config::ModelConfig& config) {
   const checkpoint::HfWeights weights(directory);
-  for (const NamedRow& row : rows_in_files(stage, config)) weights.read_into(row.name, row.rows);
-  if (config.tie_word_embeddings && stage.head && !stage.embedding) {
+  for (const NamedRow& row : rows_in_files(stages, config)) weights.read_into(row.name, row.rows);
+  for (const model::Stage& stage : stages) {
+    // Where the embedding is on this rank too, the head shares its memory.
+    if (!config.tie_word_embeddings || !stage.head || stages.front().embedding) continue;
     weights.read_into("model.embed_tokens.weight", stage.head->projection().weight().value);
   }
   return weights.report_unused(names_of_model(config));
 }
 
-void export_weights(const model::Stage& stage, const std::filesystem::path& directory,
+void export_weights(std::span<const model::Stage> stages, const std::filesystem::path& directory,
                     const config::ModelConfig& config, comm::Communicator& pipeline) {
-  const std::vector<NamedRow> rows = rows_in_files(stage, config);
+  const std::vector<NamedRow> rows = rows_in_files(stages, config);
   nlohmann::json mine = nlohmann::json::array();
   for (const NamedRow& row : rows) mine.push_back({row.name, row.rows.nbytes()});
   std::vector<std::vector<checkpoint::TensorBytes>> all;
@@ -91,7 +96,7 @@ void export_weights(const model::Stage& stage, const std::filesystem::path& dire
   }
   pipeline.barrier();
   if (pipeline.index() == 0) {
-    const bool bf16 = stage.parameters().front()->value.scalar_type() == at::kBFloat16;
+    const bool bf16 = stages.front().parameters().front()->value.scalar_type() == at::kBFloat16;
     write_text(directory / "config.json",
                config::model_config_to_json(config, bf16 ? "bfloat16" : "float32"));
     checkpoint::write_hf_index(directory, plan);

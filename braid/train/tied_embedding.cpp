@@ -12,18 +12,18 @@ constexpr int64_t kGradientTag = comm::kTagCount - 1;
 
 }  // namespace
 
-TiedEmbedding::TiedEmbedding(const model::Stage& stage, const config::ModelConfig& config, int stages,
-                             comm::PipelineLink* link)
-    : stage_(&stage), link_(link) {
-  if (!config.tie_word_embeddings || (!stage.embedding && !stage.head)) return;
-  if (stage.embedding && stage.head) {
+TiedEmbedding::TiedEmbedding(const RankModel& model, const config::ModelConfig& config, int first_rank,
+                             int last_rank, comm::PipelineLink* link)
+    : model_(&model), link_(link) {
+  if (!config.tie_word_embeddings || (!model.embedding && !model.head)) return;
+  if (model.embedding && model.head) {
     place_ = Place::kBothEnds;
     return;
   }
-  place_ = stage.embedding ? Place::kEmbeddingOnly : Place::kHeadOnly;
-  peer_ = stage.embedding ? stages - 1 : 0;
+  place_ = model.embedding ? Place::kEmbeddingOnly : Place::kHeadOnly;
+  peer_ = model.embedding ? last_rank : first_rank;
   const tensor::Parameter& mine =
-      stage.embedding ? stage.embedding->weight() : stage.head->projection().weight();
+      model.embedding ? model.embedding->weight() : model.head->projection().weight();
   received_ = at::empty_like(mine.main_grad);
 }
 
@@ -32,15 +32,15 @@ comm::MessageFormat TiedEmbedding::format(const config::ModelConfig& config, at:
 }
 
 std::vector<tensor::Parameter*> TiedEmbedding::updated_parameters() const {
-  std::vector<tensor::Parameter*> parameters = stage_->parameters();
-  if (place_ == Place::kBothEnds) std::erase(parameters, &stage_->head->projection().weight());
+  std::vector<tensor::Parameter*> parameters = model_->parameters();
+  if (place_ == Place::kBothEnds) std::erase(parameters, &model_->head->projection().weight());
   return parameters;
 }
 
-std::vector<tensor::Parameter*> TiedEmbedding::counted_parameters() const {
-  std::vector<tensor::Parameter*> parameters = stage_->parameters();
+std::vector<tensor::Parameter*> TiedEmbedding::counted_parameters(size_t chunk) const {
+  std::vector<tensor::Parameter*> parameters = model_->stages.at(chunk).parameters();
   if (place_ == Place::kBothEnds || place_ == Place::kHeadOnly) {
-    std::erase(parameters, &stage_->head->projection().weight());
+    std::erase(parameters, &model_->head->projection().weight());
   }
   return parameters;
 }
@@ -48,13 +48,13 @@ std::vector<tensor::Parameter*> TiedEmbedding::counted_parameters() const {
 void TiedEmbedding::join_gradients() {
   if (place_ == Place::kUntied) return;
   if (place_ == Place::kBothEnds) {
-    tensor::Parameter& head = stage_->head->projection().weight();
-    stage_->embedding->weight().main_grad.add_(head.main_grad);
+    tensor::Parameter& head = model_->head->projection().weight();
+    model_->embedding->weight().main_grad.add_(head.main_grad);
     head.gradient_started = false;
     return;
   }
-  at::Tensor& mine = place_ == Place::kEmbeddingOnly ? stage_->embedding->weight().main_grad
-                                                     : stage_->head->projection().weight().main_grad;
+  at::Tensor& mine = place_ == Place::kEmbeddingOnly ? model_->embedding->weight().main_grad
+                                                     : model_->head->projection().weight().main_grad;
   comm::Pending receive = link_->receive(received_, peer_, comm::MessageKind::kGradient, kGradientTag);
   comm::Pending send = link_->send(mine, peer_, comm::MessageKind::kGradient, kGradientTag);
   receive.wait([] { return "the other half of the tied embedding's gradient"; });

@@ -5,7 +5,7 @@
 
 #include "braid/comm/communicator.h"
 #include "braid/comm/pipeline_link.h"
-#include "braid/model/llama.h"
+#include "braid/train/rank_model.h"
 
 namespace braid::train {
 
@@ -15,27 +15,28 @@ namespace braid::train {
 /// are updated alike. So the numbers do not depend on the cut.
 class TiedEmbedding {
  public:
-  /// `stage` of an untied model, or without either end, has nothing to do. `link` must carry the format of
-  /// the gradient between the first and the last stage (see format()). Both must outlive this.
-  TiedEmbedding(const model::Stage& stage, const config::ModelConfig& config, int stages,
+  /// `model` of an untied model, or without either end, has nothing to do. `first_rank` and `last_rank` hold
+  /// the model's ends. `link` must carry the format of the gradient between the two (see format()). Both must
+  /// outlive this.
+  TiedEmbedding(const RankModel& model, const config::ModelConfig& config, int first_rank, int last_rank,
                 comm::PipelineLink* link);
 
-  /// What is sent between the first and the last stage.
+  /// What is sent between the model's ends.
   static comm::MessageFormat format(const config::ModelConfig& config, at::ScalarType value_dtype);
 
-  /// The stage's parameters that the optimizer updates: all but a head that shares the embedding's memory.
+  /// The rank's parameters that the optimizer updates: all but a head that shares the embedding's memory.
   std::vector<tensor::Parameter*> updated_parameters() const;
 
-  /// The stage's parameters that count in the gradient norm: a tied pair once, with the embedding.
-  std::vector<tensor::Parameter*> counted_parameters() const;
+  /// The parameters of chunk `chunk` that count in the gradient norm: a tied pair once, with the embedding.
+  std::vector<tensor::Parameter*> counted_parameters(size_t chunk) const;
 
-  /// Call after the step's last weight gradient. Collective over the first and last stage: one message of V *
-  /// H float32 each way.
+  /// Call after the step's last weight gradient. Collective over the ranks of the model's ends: one message
+  /// of V * H float32 each way.
   void join_gradients();
 
  private:
   enum class Place { kUntied, kBothEnds, kEmbeddingOnly, kHeadOnly };
-  const model::Stage* stage_;
+  const RankModel* model_;
   Place place_ = Place::kUntied;
   int peer_ = 0;
   comm::PipelineLink* link_;

@@ -28,16 +28,29 @@ int64_t count_labels(const std::vector<pipeline::Microbatch>& microbatches) {
   return count;
 }
 
-TrainingStep::TrainingStep(pipeline::Executor& executor, TiedEmbedding& tied, optim::AdamW& adamw,
-                           comm::Communicator& pipeline, const TrainingStepOptions& options)
-    : executor_(executor),
-      tied_(tied),
-      adamw_(adamw),
-      pipeline_(pipeline),
-      options_(options),
-      counted_(tied.counted_parameters()) {
-  for (const std::string& count : pipeline.all_gather_bytes(cat(counted_.size()))) {
-    counted_on_.push_back(*parse_int(count));
+TrainingStep::TrainingStep(const PipelinePlan& plan, pipeline::Executor& executor, TiedEmbedding& tied,
+                           optim::AdamW& adamw, comm::Communicator& pipeline,
+                           const TrainingStepOptions& options)
+    : executor_(executor), tied_(tied), adamw_(adamw), pipeline_(pipeline), options_(options) {
+  std::string counts;
+  for (size_t chunk = 0; chunk < static_cast<size_t>(plan.compute.shape.chunks_per_rank); ++chunk) {
+    const std::vector<tensor::Parameter*> counted = tied.counted_parameters(chunk);
+    counted_.insert(counted_.end(), counted.begin(), counted.end());
+    counts += cat(chunk == 0 ? "" : " ", counted.size());
+  }
+  const std::vector<std::string> of_ranks = pipeline_.all_gather_bytes(counts);
+  stage_norms_.resize(static_cast<size_t>(plan.stages()));
+  for (size_t rank = 0; rank < of_ranks.size(); ++rank) {
+    const std::vector<std::string> of_chunks = split(of_ranks[rank], ' ');
+    int64_t begin = 0;
+    for (size_t chunk = 0; chunk < of_chunks.size(); ++chunk) {
+      const int32_t stage = schedule::stage_of(
+          plan.compute, {.rank = static_cast<int32_t>(rank), .chunk = static_cast<int32_t>(chunk)});
+      const int64_t count = *parse_int(of_chunks[chunk]);
+      stage_norms_[static_cast<size_t>(stage)] = {.rank = rank, .begin = begin, .count = count};
+      begin += count;
+    }
+    most_norms_ = std::max(most_norms_, begin);
   }
 }
 
@@ -76,7 +89,10 @@ StepOutcome TrainingStep::run(int64_t step, const std::vector<pipeline::Microbat
                               .reserved_bytes = whole(values[kReserved]),
                               .max_allocated_bytes = whole(values[kMaxAllocated]),
                               .max_reserved_bytes = whole(values[kMaxReserved])});
-    all_norms.insert(all_norms.end(), values + kSlots, values + kSlots + counted_on_[rank]);
+  }
+  for (const StageNorms& stage : stage_norms_) {
+    const double* begin = gathered[stage.rank].const_data_ptr<double>() + kSlots + stage.begin;
+    all_norms.insert(all_norms.end(), begin, begin + stage.count);
   }
   outcome.loss = outcome.tokens > 0 ? loss_sum / static_cast<double>(outcome.tokens) : 0.0;
   outcome.grad_norm = optim::gradient_norm(all_norms);
@@ -91,8 +107,7 @@ StepOutcome TrainingStep::run(int64_t step, const std::vector<pipeline::Microbat
 }
 
 std::vector<at::Tensor> TrainingStep::exchange(const std::vector<double>& mine) {
-  const auto longest = static_cast<int64_t>(kSlots) + *std::ranges::max_element(counted_on_);
-  at::Tensor padded = at::zeros({longest}, at::kDouble);
+  at::Tensor padded = at::zeros({static_cast<int64_t>(kSlots) + most_norms_}, at::kDouble);
   std::ranges::copy(mine, padded.mutable_data_ptr<double>());
   std::vector<at::Tensor> gathered = pipeline_.all_gather(padded.to(options_.device));
   for (at::Tensor& values : gathered) values = values.cpu();

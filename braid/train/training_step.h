@@ -9,6 +9,7 @@
 #include "braid/optim/learning_rate.h"
 #include "braid/pipeline/executor.h"
 #include "braid/report/step_metrics.h"
+#include "braid/train/pipeline_plan.h"
 #include "braid/train/tied_embedding.h"
 
 namespace braid::train {
@@ -32,8 +33,8 @@ struct TrainingStepOptions {
 class TrainingStep {
  public:
   /// Collective over `pipeline`: ranks exchange how many parameters each counts in the norm.
-  TrainingStep(pipeline::Executor& executor, TiedEmbedding& tied, optim::AdamW& adamw,
-               comm::Communicator& pipeline, const TrainingStepOptions& options);
+  TrainingStep(const PipelinePlan& plan, pipeline::Executor& executor, TiedEmbedding& tied,
+               optim::AdamW& adamw, comm::Communicator& pipeline, const TrainingStepOptions& options);
 
   /// Step `step`, counted from 1, on `microbatches`. The gradient is that of the mean loss over all tokens
   /// with a label. Collective over the pipeline: the schedule's messages and one all-gather of a few numbers
@@ -50,8 +51,15 @@ class TrainingStep {
   optim::AdamW& adamw_;
   comm::Communicator& pipeline_;
   TrainingStepOptions options_;
-  std::vector<tensor::Parameter*> counted_;
-  std::vector<int64_t> counted_on_;  ///< each rank's number of counted parameters
+  std::vector<tensor::Parameter*> counted_;  ///< of this rank, stage after stage
+  /// Where a stage's norms stand among all that are exchanged.
+  struct StageNorms {
+    size_t rank = 0;
+    int64_t begin = 0;  ///< among the rank's
+    int64_t count = 0;
+  };
+  std::vector<StageNorms> stage_norms_;  ///< of each stage
+  int64_t most_norms_ = 0;               ///< of any rank
 };
 
 /// Tokens with a label in all microbatches; zero where labels are undefined.

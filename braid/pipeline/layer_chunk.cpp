@@ -1,4 +1,4 @@
-#include "braid/pipeline/chunk.h"
+#include "braid/pipeline/layer_chunk.h"
 
 #include <ATen/ATen.h>
 
@@ -6,14 +6,14 @@
 
 namespace braid::pipeline {
 
-Chunk::Chunk(std::span<const std::unique_ptr<layers::Layer>> layers, layers::Head* head)
+LayerChunk::LayerChunk(std::span<const std::unique_ptr<layers::Layer>> layers, layers::Head* head)
     : layers_(layers), head_(head) {
   require<InternalError>(head == nullptr || (!layers.empty() && layers.back().get() == head),
                          "the head must be the chunk's last layer");
 }
 
-at::Tensor Chunk::forward(int32_t id, const at::Tensor& x, const at::Tensor& labels, double gradient_scale,
-                          layers::Loss& loss) {
+at::Tensor LayerChunk::forward(int32_t id, const at::Tensor& x, const at::Tensor& labels,
+                               double gradient_scale, layers::Loss& loss) {
   SavedLayers& saved = saved_[id];
   require<InternalError>(saved.empty(), "microbatch ", id, " is forwarded while it is still in flight");
   at::Tensor activation = x;
@@ -29,7 +29,7 @@ at::Tensor Chunk::forward(int32_t id, const at::Tensor& x, const at::Tensor& lab
   return activation;
 }
 
-at::Tensor Chunk::evaluate(const at::Tensor& x, const at::Tensor& labels, layers::Loss& loss) {
+at::Tensor LayerChunk::evaluate(const at::Tensor& x, const at::Tensor& labels, layers::Loss& loss) {
   at::Tensor activation = x;
   for (const auto& layer : layers_) {
     if (layer.get() == head_) {
@@ -41,19 +41,19 @@ at::Tensor Chunk::evaluate(const at::Tensor& x, const at::Tensor& labels, layers
   return activation;
 }
 
-at::Tensor Chunk::backward_input(int32_t id, at::Tensor dy) {
+at::Tensor LayerChunk::backward_input(int32_t id, at::Tensor dy) {
   SavedLayers& saved = saved_of(id);
   for (size_t i = layers_.size(); i-- > 0;) dy = layers_[i]->backward_input(dy, *saved[i]);
   return dy;
 }
 
-void Chunk::backward_weight(int32_t id) {
+void LayerChunk::backward_weight(int32_t id) {
   SavedLayers& saved = saved_of(id);
   for (size_t i = layers_.size(); i-- > 0;) layers_[i]->backward_weight(*saved[i]);
   saved_.erase(id);
 }
 
-at::Tensor Chunk::backward(int32_t id, at::Tensor dy) {
+at::Tensor LayerChunk::backward(int32_t id, at::Tensor dy) {
   SavedLayers& saved = saved_of(id);
   for (size_t i = layers_.size(); i-- > 0;) {
     dy = layers_[i]->backward_input(dy, *saved[i]);
@@ -64,7 +64,7 @@ at::Tensor Chunk::backward(int32_t id, at::Tensor dy) {
   return dy;
 }
 
-int64_t Chunk::saved_bytes() const {
+int64_t LayerChunk::saved_bytes() const {
   int64_t sum = 0;
   for (const auto& [id, saved] : saved_) {
     for (const auto& layer : saved) sum += layer ? layer->bytes() : 0;
@@ -72,7 +72,7 @@ int64_t Chunk::saved_bytes() const {
   return sum;
 }
 
-Chunk::SavedLayers& Chunk::saved_of(int32_t id) {
+LayerChunk::SavedLayers& LayerChunk::saved_of(int32_t id) {
   const auto found = saved_.find(id);
   require<InternalError>(found != saved_.end(), "microbatch ", id,
                          " goes backward without having gone forward");

@@ -1,0 +1,198 @@
+#include "braid/train/emulate.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "braid/base/error.h"
+#include "braid/comm/communicator.h"
+#include "braid/comm/pipeline_link.h"
+#include "braid/pipeline/emulation.h"
+#include "braid/schedule/memory.h"
+#include "braid/schedule/simulate.h"
+#include "braid/tensor/memory.h"
+#include "braid/train/pipeline_plan.h"
+
+namespace braid::train {
+namespace {
+
+using schedule::Seconds;
+
+Seconds median(std::vector<Seconds> values) {
+  std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
+  return values[values.size() / 2];
+}
+
+template <typename Element>
+const Element& of_stage(const std::vector<Element>& elements, int32_t stage) {
+  return elements[elements.size() == 1 ? 0 : static_cast<size_t>(stage)];
+}
+
+/// The most that a rank computes in a step.
+Seconds busiest_of(const EmulatedSchedule& emulated) {
+  const schedule::PipelineShape& shape = emulated.compute.shape;
+  std::vector<Seconds> busy(static_cast<size_t>(shape.ranks), Seconds(0));
+  const schedule::Simulation alone = schedule::simulate(emulated.compute, emulated.durations);
+  for (size_t rank = 0; rank < alone.ranks.size(); ++rank) {
+    for (size_t i = 0; i < alone.ranks[rank].size(); ++i) {
+      const schedule::Interval& interval = alone.ranks[rank][i];
+      if (is_compute(emulated.compute.ranks[rank][i].op)) busy[rank] += interval.end - interval.start;
+    }
+  }
+  return *std::ranges::max_element(busy);
+}
+
+class Rank {
+ public:
+  Rank(const EmulationOptions& options, const comm::World& world,
+       const c10::intrusive_ptr<c10d::Store>& store, const std::string& gloo_interface,
+       const std::vector<EmulatedSchedule>& schedules, pipeline::Observer* observer)
+      : options_(options),
+        rank_(world.rank),
+        observer_(observer),
+        group_(group_of(world)),
+        backend_(comm::backend_options(world, c10::Device(c10::kCPU), options.timeout, gloo_interface)),
+        pipeline_(store, group_, backend_, comm::CallCheck::kOff) {
+    if (world.world_size == 1) return;
+    std::set<comm::Edge> edges;
+    for (const EmulatedSchedule& emulated : schedules) {
+      for (const comm::Edge& edge : edges_of(emulated.compute)) edges.insert(edge);
+    }
+    link_ = std::make_unique<comm::PipelineLink>(
+        store, group_,
+        comm::PipelineLinkOptions{.backend = backend_,
+                                  .formats = {{.dtype = at::kDouble, .numel = options.message_numel}},
+                                  .edges = {edges.begin(), edges.end()}});
+  }
+
+  EmulationResult run(const EmulatedSchedule& emulated) {
+    pipeline::EmulatedClock clock(options_.grace);
+    std::vector<pipeline::EmulatedChunk> chunks = make_chunks(emulated, clock);
+    std::vector<pipeline::Chunk*> pointers;
+    for (pipeline::EmulatedChunk& chunk : chunks) pointers.push_back(&chunk);
+    pipeline::Executor executor(
+        {.schedule = schedule::lower(emulated.compute, {.receives = options_.receives}),
+         .rank = rank_,
+         .chunks = pointers,
+         .link = link_.get()});
+    executor.observe(observer_);
+    const Seconds busiest = busiest_of(emulated);
+    const std::vector<pipeline::Microbatch> data(static_cast<size_t>(emulated.compute.shape.microbatches));
+    EmulationResult result = {.name = emulated.compute.name};
+    std::vector<Seconds> step_times, spans, intervals;
+    tensor::reset_peak_memory_stats();
+    for (int64_t step = 0; step < options_.steps; ++step) {
+      pipeline_.barrier();
+      const auto begin = pipeline::EmulatedClock::Clock::now();
+      clock.restart();
+      executor.run({.microbatches = data}, {.sequences = 1,
+                                            .sequence_tokens = 1,
+                                            .hidden = options_.message_numel,
+                                            .options = at::TensorOptions(at::kDouble)});
+      pipeline_.barrier();
+      const Seconds interval = pipeline::EmulatedClock::Clock::now() - begin;
+      join(clock, interval, result, step_times, spans, intervals);
+    }
+    result.step_time = median(step_times);
+    result.longest_span = median(spans);
+    result.interval = median(intervals);
+    if (result.longest_span > Seconds(0)) {
+      result.bubble_rate = (result.longest_span - busiest) / result.longest_span;
+    }
+    return result;
+  }
+
+  void meet() { pipeline_.barrier(); }
+
+ private:
+  static comm::Group group_of(const comm::World& world) {
+    comm::Group group = {.axis = "pp", .ranks = {}, .index = world.rank};
+    group.ranks.resize(static_cast<size_t>(world.world_size));
+    std::iota(group.ranks.begin(), group.ranks.end(), 0);
+    return group;
+  }
+
+  std::vector<pipeline::EmulatedChunk> make_chunks(const EmulatedSchedule& emulated,
+                                                   pipeline::EmulatedClock& clock) const {
+    const schedule::Schedule& compute = emulated.compute;
+    std::vector<pipeline::EmulatedChunk> chunks;
+    for (int32_t chunk = 0; chunk < compute.shape.chunks_per_rank; ++chunk) {
+      const int32_t stage = schedule::stage_of(compute, {.rank = rank_, .chunk = chunk});
+      const auto delay_from = [&](int32_t neighbour) {
+        const bool is_message = 0 <= neighbour && neighbour < compute.shape.stages() &&
+                                schedule::place_of(compute, neighbour).rank != rank_;
+        return is_message ? emulated.durations.communication : Seconds(0);
+      };
+      chunks.emplace_back(clock, pipeline::EmulatedChunk::Options{
+                                     .times = of_stage(emulated.durations.stages, stage),
+                                     .memory_bytes = of_stage(emulated.memory_bytes.stages, stage),
+                                     .input_delay = delay_from(stage - 1),
+                                     .gradient_delay = delay_from(stage + 1),
+                                     .is_first = stage == 0,
+                                     .is_last = stage == compute.shape.stages() - 1,
+                                     .hand_over_numel = options_.message_numel});
+    }
+    return chunks;
+  }
+
+  /// Adds one step of all ranks to the result.
+  void join(const pipeline::EmulatedClock& clock, Seconds interval, EmulationResult& result,
+            std::vector<Seconds>& step_times, std::vector<Seconds>& spans, std::vector<Seconds>& intervals) {
+    const double end = clock.now().time_since_epoch().count();
+    const std::array<double, 7> mine = {end - clock.span().count(),
+                                        end,
+                                        clock.span().count(),
+                                        interval.count(),
+                                        clock.delays().count(),
+                                        clock.noise().count(),
+                                        static_cast<double>(tensor::memory_stats().max_allocated_bytes)};
+    at::Tensor values = at::empty({std::ssize(mine)}, at::kDouble);
+    std::ranges::copy(mine, values.mutable_data_ptr<double>());
+    std::vector<std::vector<double>> columns(mine.size());
+    for (const at::Tensor& of_rank : pipeline_.all_gather(values)) {
+      for (size_t i = 0; i < mine.size(); ++i) columns[i].push_back(of_rank.const_data_ptr<double>()[i]);
+    }
+    const auto most = [&](size_t column) { return Seconds(*std::ranges::max_element(columns[column])); };
+    step_times.push_back(most(1) - Seconds(*std::ranges::min_element(columns[0])));
+    spans.push_back(most(2));
+    intervals.push_back(most(3));
+    result.delays =
+        std::max(result.delays, Seconds(std::accumulate(columns[4].begin(), columns[4].end(), 0.0)));
+    result.noise = std::max(result.noise, most(5));
+    result.max_memory_allocated.assign(columns[6].begin(), columns[6].end());
+  }
+
+  const EmulationOptions& options_;
+  int32_t rank_;
+  pipeline::Observer* observer_;
+  comm::Group group_;
+  comm::BackendOptions backend_;
+  comm::Communicator pipeline_;
+  std::unique_ptr<comm::PipelineLink> link_;
+};
+
+}  // namespace
+
+std::vector<EmulationResult> emulate(const std::vector<EmulatedSchedule>& schedules,
+                                     const EmulationOptions& options, const comm::World& world,
+                                     const c10::intrusive_ptr<c10d::Store>& store,
+                                     const std::string& gloo_interface, pipeline::Observer* observer) {
+  require<ConfigError>(options.steps >= 1, "an emulation needs at least 1 step, got ", options.steps);
+  require<ConfigError>(world.local_world_size == world.world_size, "an emulation of ", world.world_size,
+                       " ranks needs all of them on one machine, whose clock they share; here are ",
+                       world.local_world_size);
+  for (const EmulatedSchedule& emulated : schedules) {
+    require<ConfigError>(emulated.compute.shape.ranks == world.world_size, "schedule ", emulated.compute.name,
+                         " is for ", emulated.compute.shape.ranks, " ranks, but ", world.world_size,
+                         " were started");
+  }
+  Rank rank(options, world, store, gloo_interface, schedules, observer);
+  std::vector<EmulationResult> results;
+  for (const EmulatedSchedule& emulated : schedules) results.push_back(rank.run(emulated));
+  rank.meet();  // nobody leaves while a neighbour still waits for its last message
+  return results;
+}
+
+}  // namespace braid::train
