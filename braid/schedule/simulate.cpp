@@ -108,7 +108,11 @@ class Clock {
   std::vector<std::vector<Interval>> intervals_;
 };
 
+}  // namespace
+
 void summarise(const Schedule& schedule, Simulation& result) {
+  result.step_time = result.longest_span = Seconds(0);
+  result.bubble_rate = 0;
   Seconds busiest{0};
   for (size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
     Seconds busy{0};
@@ -128,8 +132,6 @@ void summarise(const Schedule& schedule, Simulation& result) {
   if (result.longest_span > Seconds(0))
     result.bubble_rate = (result.longest_span - busiest) / result.longest_span;
 }
-
-}  // namespace
 
 Simulation simulate(const Schedule& schedule, const Durations& durations) {
   validate(schedule);

@@ -69,4 +69,8 @@ struct Simulation {
 /// arXiv:2401.10241, section 5 and tables 5 and 9.
 Simulation simulate(const Schedule& schedule, const Durations& durations);
 
+/// Computes step_time, longest_span and bubble_rate from result.ranks, simulated or measured, on a clock
+/// whose 0 is the first start. Not checked: there is one interval for each action of `schedule`.
+void summarise(const Schedule& schedule, Simulation& result);
+
 }  // namespace braid::schedule

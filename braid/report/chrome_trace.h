@@ -1,0 +1,19 @@
+// A measured step in the Chrome trace event format, for Perfetto and chrome://tracing.
+#pragma once
+
+#include <string>
+
+#include "braid/report/timeline.h"
+
+namespace braid::report {
+
+/// A JSON object with traceEvents. Each rank is a process with two threads: "compute" has F, B, I, W and the
+/// optimizer step, each after the time that it waited for its input (category "wait"), and "communication"
+/// has sends, receives and waits for sends. A flow leads from each send to the compute action that uses its
+/// message; without sends, from the action that made it. Times are in us from the first thing that any rank
+/// did, to the nanosecond.
+/// Throws as validate(Timeline) does. Source: "Trace Event Format", Google, sections "Complete Events",
+/// "Metadata Events" and "Flow Events".
+std::string chrome_trace(const Timeline& timeline);
+
+}  // namespace braid::report

@@ -1,0 +1,38 @@
+// A schedule drawn to scale, for web pages and papers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "braid/schedule/schedule.h"
+#include "braid/schedule/simulate.h"
+
+namespace braid::report {
+
+/// What the simulation's times are.
+enum class TimeUnit {
+  kRelative,  // in relation to each other only, as with durations of 1: drawn without a unit
+  kSeconds,   // drawn in s, ms or µs, whichever suits the step time
+};
+
+struct DrawOptions {
+  TimeUnit time_unit = TimeUnit::kRelative;
+  /// Told at the right end of each rank's row; one for each rank, or none.
+  std::vector<int64_t> peaks{};
+  /// Above the peaks: "activations", "bytes". Bytes are written as "3.20 GiB".
+  std::string peak_unit = "activations";
+};
+
+/// A self-contained SVG 1.1 document without scripts. One row per rank, time from left to right: a box for
+/// each compute action that takes time, with its microbatch where that is readable and always a tool tip
+/// ("F12 chunk 1, 3.2 to 4.2"); one colour per op, lighter for later chunks; hatched where the rank idles
+/// between its first and its last action. Around it title, legend, time axis, step time, bubble rate and
+/// peaks. The same arguments give the same text. It is as wide as the actions need to be readable, up to a
+/// limit.
+/// Throws ConfigError if `schedule` is not valid, if `simulation` is not of `schedule`, if there are more
+/// than 200 000 actions, or if there is not one peak per rank.
+std::string draw_svg(const schedule::Schedule& schedule, const schedule::Simulation& simulation,
+                     const DrawOptions& options);
+
+}  // namespace braid::report

@@ -1,0 +1,80 @@
+// The parts that drawings are put together from: numbers, texts and elements of SVG 1.1.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace braid::report {
+
+/// A rectangle in pixels; y grows downwards.
+struct Box {
+  double x = 0;
+  double y = 0;
+  double width = 0;
+  double height = 0;
+
+  double right() const { return x + width; }
+  double bottom() const { return y + height; }
+
+  friend bool operator==(const Box&, const Box&) = default;
+};
+
+/// Whether they share more than an edge.
+bool overlap(const Box& a, const Box& b);
+
+/// An opaque sRGB colour.
+struct Colour {
+  uint8_t red = 0;
+  uint8_t green = 0;
+  uint8_t blue = 0;
+
+  friend bool operator==(const Colour&, const Colour&) = default;
+};
+
+/// "#0072b2".
+std::string to_string(const Colour& colour);
+
+/// `colour` moved towards white: by nothing for 0, all the way for 1.
+Colour lighter(const Colour& colour, double share);
+
+/// Black or white, whichever reads better on `background`. Source: WCAG 2.1, contrast ratio.
+Colour text_colour_on(const Colour& background);
+
+/// `text` for use in XML text and attribute values. What XML 1.0 cannot hold (control characters, bytes that
+/// are not UTF-8) becomes U+FFFD.
+std::string xml_escaped(std::string_view text);
+
+/// `value` with at most two digits after the point and never an exponent: "3", "0.5", "12.25", "-1".
+std::string number_text(double value);
+
+/// About how wide the usual sans-serif fonts print `text`, in pixels.
+double text_width(std::string_view text, double font_size);
+
+/// The largest font size, in steps of half a pixel up to `largest`, in which `text` fits into a box; 0 if it
+/// would be too small to read.
+double fitting_font_size(std::string_view text, const Box& box, double largest);
+
+/// 0, step, 2 step ... up to `end`, at most `most` steps; step is 1, 2 or 5 times a power of ten.
+/// Just 0 unless end > 0.
+std::vector<double> axis_ticks(double end, int64_t most);
+
+/// In what follows `attributes` are written as they are, ready-made: `fill="#ffffff"`.
+
+/// The head of a document with a white background, so that it reads the same on dark pages, and its title,
+/// which viewers speak or show. Its size is rounded up to whole pixels. Everything is drawn in sans-serif,
+/// dark grey, size 12.
+std::string svg_begin(double width, double height, std::string_view title);
+std::string svg_end();
+
+/// With a tool tip unless `tip` is empty.
+std::string rect_element(const Box& box, std::string_view attributes, std::string_view tip = {});
+std::string text_element(double x, double y, std::string_view attributes, std::string_view text);
+std::string line_element(double x1, double y1, double x2, double y2, std::string_view attributes);
+
+/// ` name="value"`, with the leading space: what attributes are joined from.
+std::string attribute(std::string_view name, std::string_view value);
+std::string attribute(std::string_view name, double value);
+
+}  // namespace braid::report

@@ -1,0 +1,231 @@
+#include "braid/report/trade_plot.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <optional>
+
+#include "braid/base/error.h"
+#include "braid/report/svg.h"
+
+namespace braid::report {
+namespace {
+
+constexpr double kTitleFont = 16;
+constexpr double kLabelFont = 12;
+constexpr double kTickFont = 10;
+constexpr double kRadius = 5;
+constexpr Box kPlot = {.x = 64, .y = 46, .width = 640, .height = 400};
+constexpr double kMargin = 24;
+constexpr Colour kFront = {.red = 0x2f, .green = 0x4f, .blue = 0xb0};
+constexpr Colour kBeaten = {.red = 0x76, .green = 0x7b, .blue = 0x82};
+
+struct Pixel {
+  double x = 0;
+  double y = 0;
+};
+
+// How far the axes reach, in the points' numbers (bubble rates as shares).
+struct Extent {
+  double memory = 1;
+  double bubble = 1;
+};
+
+bool beats(const TradePoint& a, const TradePoint& b) {
+  return a.peak_memory <= b.peak_memory && a.bubble_rate <= b.bubble_rate &&
+         (a.peak_memory < b.peak_memory || a.bubble_rate < b.bubble_rate);
+}
+
+Extent extent_of(const std::vector<TradePoint>& points) {
+  constexpr double kHeadroom = 1.08;
+  Extent largest = {.memory = 0, .bubble = 0};
+  for (const TradePoint& point : points) {
+    largest.memory = std::max(largest.memory, point.peak_memory);
+    largest.bubble = std::max(largest.bubble, point.bubble_rate);
+  }
+  return {.memory = largest.memory > 0 ? largest.memory * kHeadroom : 1,
+          .bubble = largest.bubble > 0 ? largest.bubble * kHeadroom : 1};
+}
+
+Pixel pixel_of(const TradePoint& point, const Extent& extent) {
+  return {.x = kPlot.x + point.peak_memory / extent.memory * kPlot.width,
+          .y = kPlot.bottom() - point.bubble_rate / extent.bubble * kPlot.height};
+}
+
+Box around(const Pixel& pixel) {
+  constexpr double kReach = kRadius + 1;
+  return {.x = pixel.x - kReach, .y = pixel.y - kReach, .width = 2 * kReach, .height = 2 * kReach};
+}
+
+bool is_inside_plot(const Box& box) {
+  return box.x >= kPlot.x && box.right() <= kPlot.right() && box.y >= kPlot.y &&
+         box.bottom() <= kPlot.bottom();
+}
+
+// The label's box at `distance` from the point, towards `angle` (0 is right, clockwise): its side or corner
+// nearest the point lies there.
+Box label_box(const Pixel& pixel, double width, double distance, double angle) {
+  constexpr double kHeight = kLabelFont + 2;
+  const double x = std::cos(angle);
+  const double y = std::sin(angle);
+  return {.x = pixel.x + x * distance - width * (1 - x) / 2,
+          .y = pixel.y + y * distance - kHeight * (1 - y) / 2,
+          .width = width,
+          .height = kHeight};
+}
+
+// The nearest free place, by rings around the point; right of it is tried first.
+std::optional<Box> place_label(const Pixel& pixel, double width, const std::vector<Box>& taken) {
+  constexpr double kNearest = kRadius + 4;
+  constexpr double kStep = 6;
+  constexpr double kFarthest = 150;
+  constexpr int kDirections = 16;
+  for (double distance = kNearest; distance <= kFarthest; distance += kStep) {
+    for (int turn = 0; turn < kDirections; ++turn) {
+      const Box box = label_box(pixel, width, distance, 2 * std::numbers::pi * turn / kDirections);
+      const auto is_taken = [&](const Box& other) { return overlap(box, other); };
+      if (is_inside_plot(box) && std::none_of(taken.begin(), taken.end(), is_taken)) return box;
+    }
+  }
+  return std::nullopt;
+}
+
+// The step line's corners: from the top edge down to the front's first point, and from its last one to the
+// right edge. Right of it and above lies what some point of the front beats.
+std::vector<Pixel> front_corners(const std::vector<TradePoint>& points, const Extent& extent) {
+  std::vector<Pixel> corners;
+  double above = kPlot.y;
+  for (const TradePoint& point : pareto_front(points)) {
+    const Pixel pixel = pixel_of(point, extent);
+    corners.push_back({.x = pixel.x, .y = above});
+    corners.push_back(pixel);
+    above = pixel.y;
+  }
+  corners.push_back({.x = kPlot.right(), .y = above});
+  return corners;
+}
+
+std::string draw_front(const std::vector<Pixel>& corners) {
+  std::string path;
+  for (const Pixel& corner : corners) {
+    path += cat(path.empty() ? "M" : "L", number_text(corner.x), " ", number_text(corner.y));
+  }
+  return cat("<path", attribute("d", path), attribute("fill", "none"),
+             attribute("stroke", to_string(lighter(kFront, 0.45))), attribute("stroke-width", 2), "/>\n");
+}
+
+// What labels must not cover: the points and the front.
+std::vector<Box> obstacles(const std::vector<TradePoint>& points, const Extent& extent) {
+  constexpr double kHalfStroke = 1;
+  std::vector<Box> taken;
+  for (const TradePoint& point : points) taken.push_back(around(pixel_of(point, extent)));
+  const std::vector<Pixel> corners = front_corners(points, extent);
+  for (size_t i = 1; i < corners.size(); ++i) {
+    const auto [left, right] = std::minmax(corners[i - 1].x, corners[i].x);
+    const auto [top, bottom] = std::minmax(corners[i - 1].y, corners[i].y);
+    taken.push_back({.x = left - kHalfStroke,
+                     .y = top - kHalfStroke,
+                     .width = right - left + 2 * kHalfStroke,
+                     .height = bottom - top + 2 * kHalfStroke});
+  }
+  return taken;
+}
+
+std::string draw_leader(const Pixel& pixel, const Box& label) {
+  constexpr double kLongestWithout = kRadius + 11;
+  const double x = std::clamp(pixel.x, label.x, label.right());
+  const double y = std::clamp(pixel.y, label.y, label.bottom());
+  if (std::hypot(x - pixel.x, y - pixel.y) <= kLongestWithout) return {};
+  return line_element(pixel.x, pixel.y, x, y, attribute("stroke", to_string(kBeaten)));
+}
+
+std::string draw_labels(const std::vector<TradePoint>& points, const Extent& extent) {
+  std::vector<Box> taken = obstacles(points, extent);
+  std::string leaders;
+  std::string labels;
+  for (const TradePoint& point : points) {
+    const Pixel pixel = pixel_of(point, extent);
+    const std::optional<Box> box = place_label(pixel, text_width(point.name, kLabelFont), taken);
+    if (!box) continue;
+    taken.push_back(*box);
+    leaders += draw_leader(pixel, *box);
+    labels += text_element(box->x + box->width / 2, box->bottom() - 3, {}, point.name);
+  }
+  return cat("<g", attribute("stroke-width", 0.75), ">\n", leaders, "</g>\n<g",
+             attribute("font-size", kLabelFont), attribute("text-anchor", "middle"), ">\n", labels, "</g>\n");
+}
+
+std::string draw_points(const std::vector<TradePoint>& points, const Extent& extent) {
+  std::string circles;
+  for (const TradePoint& point : points) {
+    const auto beats_point = [&](const TradePoint& other) { return beats(other, point); };
+    const bool is_best = std::none_of(points.begin(), points.end(), beats_point);
+    const Pixel pixel = pixel_of(point, extent);
+    const std::string tip = cat(point.name, ": memory ", number_text(point.peak_memory), ", bubble rate ",
+                                number_text(100 * point.bubble_rate), "%");
+    circles += cat("<circle", attribute("cx", pixel.x), attribute("cy", pixel.y), attribute("r", kRadius),
+                   attribute("fill", is_best ? to_string(kFront) : "#ffffff"),
+                   attribute("stroke", to_string(is_best ? kFront : kBeaten)), "><title>", xml_escaped(tip),
+                   "</title></circle>\n");
+  }
+  return cat("<g", attribute("stroke-width", 1.5), ">\n", circles, "</g>\n");
+}
+
+std::string draw_axes(const Extent& extent, const TradeOptions& options) {
+  constexpr int64_t kTicks = 8;
+  std::string lines;
+  std::string numbers;
+  for (const double tick : axis_ticks(extent.memory, kTicks)) {
+    const double x = kPlot.x + tick / extent.memory * kPlot.width;
+    lines += line_element(x, kPlot.y, x, kPlot.bottom(), {});
+    numbers += text_element(x, kPlot.bottom() + 15, attribute("text-anchor", "middle"), number_text(tick));
+  }
+  for (const double tick : axis_ticks(100 * extent.bubble, kTicks)) {
+    const double y = kPlot.bottom() - tick / (100 * extent.bubble) * kPlot.height;
+    lines += line_element(kPlot.x, y, kPlot.right(), y, {});
+    numbers += text_element(kPlot.x - 6, y + 3.5, attribute("text-anchor", "end"), number_text(tick));
+  }
+  const double middle = kPlot.y + kPlot.height / 2;
+  const std::string upwards = cat("rotate(-90 20 ", number_text(middle), ")");
+  return cat("<g", attribute("stroke", "#e2e2e2"), ">\n", lines, "</g>\n<g",
+             attribute("font-size", kTickFont), ">\n", numbers, "</g>\n<g",
+             attribute("text-anchor", "middle"), ">\n",
+             text_element(kPlot.x + kPlot.width / 2, kPlot.bottom() + 38, {}, options.memory_label),
+             text_element(20, middle, attribute("transform", upwards), options.bubble_label), "</g>\n");
+}
+
+}  // namespace
+
+std::vector<TradePoint> pareto_front(std::span<const TradePoint> points) {
+  std::vector<TradePoint> sorted(points.begin(), points.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const TradePoint& a, const TradePoint& b) {
+    return a.peak_memory != b.peak_memory ? a.peak_memory < b.peak_memory : a.bubble_rate < b.bubble_rate;
+  });
+  std::vector<TradePoint> front;
+  for (const TradePoint& point : sorted) {
+    if (front.empty() || point.bubble_rate < front.back().bubble_rate) front.push_back(point);
+  }
+  return front;
+}
+
+std::string draw_trade(const std::vector<TradePoint>& points, const TradeOptions& options) {
+  constexpr size_t kMostPoints = 1000;
+  require<ConfigError>(!points.empty() && points.size() <= kMostPoints, "a trade plot needs 1 to ",
+                       kMostPoints, " points, got ", points.size());
+  for (const TradePoint& point : points) {
+    const bool is_finite = std::isfinite(point.peak_memory) && std::isfinite(point.bubble_rate);
+    require<ConfigError>(is_finite && point.peak_memory >= 0 && point.bubble_rate >= 0, "point ", point.name,
+                         ": memory and bubble rate must be finite and at least 0, got ", point.peak_memory,
+                         " and ", point.bubble_rate);
+  }
+  const Extent extent = extent_of(points);
+  const double width =
+      std::max(kPlot.right() + kMargin, kPlot.x + text_width(options.title, kTitleFont) + kMargin);
+  return cat(svg_begin(width, kPlot.bottom() + 54, options.title),
+             text_element(kPlot.x, 28, attribute("font-size", kTitleFont) + attribute("font-weight", "bold"),
+                          options.title),
+             draw_axes(extent, options), draw_front(front_corners(points, extent)),
+             draw_labels(points, extent), draw_points(points, extent), svg_end());
+}
+
+}  // namespace braid::report
