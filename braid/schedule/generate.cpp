@@ -7,8 +7,15 @@
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
+#include "braid/schedule/dual_pipe_v.h"
+#include "braid/schedule/eager_one_f_one_b.h"
 #include "braid/schedule/f_then_b.h"
+#include "braid/schedule/interleaved_zb.h"
 #include "braid/schedule/one_f_one_b.h"
+#include "braid/schedule/vpp.h"
+#include "braid/schedule/zb_h1.h"
+#include "braid/schedule/zb_h1_fused.h"
+#include "braid/schedule/zb_h2.h"
 
 namespace braid::schedule {
 namespace {
@@ -20,8 +27,15 @@ Schedule fixed_order(const PipelineShape& shape, const Workload&) {
 }
 
 constexpr std::array kModes = {
-    Mode{"FThenB", "all forwards, then all backwards", 1, fixed_order<f_then_b>},
+    Mode{"FThenB", "all forwards, then all backwards", {}, fixed_order<f_then_b>},
     Mode{"1F1B", "one forward, one backward", 1, fixed_order<one_f_one_b>},
+    Mode{"Eager1F1B", "1F1B with forwards in hand, to hide messages", 1, fixed_order<eager_one_f_one_b>},
+    Mode{"VPP", "1F1B over several chunks per rank", {}, fixed_order<vpp>},
+    Mode{"ZBH1", "1F1B with weight gradients put off, in the same memory", 1, fixed_order<zb_h1>},
+    Mode{"ZBH1-fused", "ZBH1 with few split backwards", 1, fixed_order<zb_h1_fused>},
+    Mode{"ZBH2", "ZBH1 with hardly any bubble, in twice the memory", 1, fixed_order<zb_h2>},
+    Mode{"InterleavedZB", "ZBH1 over several chunks per rank", {}, fixed_order<interleaved_zb>},
+    Mode{"DualPipeV", "two chunks per rank in a V, forwards beside backwards", 2, fixed_order<dual_pipe_v>},
 };
 
 std::string lower(std::string_view text) {
@@ -73,9 +87,6 @@ const Mode& mode_of(std::string_view name) {
 Schedule generate(std::string_view mode, const PipelineShape& shape, const Workload& workload) {
   const Mode& known = mode_of(mode);
   validate(shape);
-  require<ConfigError>(!known.chunks || *known.chunks == shape.chunks_per_rank, mode, " runs with ",
-                       known.chunks.value_or(0), *known.chunks == 1 ? " chunk" : " chunks", " per rank, got ",
-                       shape.chunks_per_rank);
   Schedule schedule = known.generate(shape, workload);
   if (workload.memory_limit) require_within(schedule, workload.memory, *workload.memory_limit);
   return schedule;

@@ -8,49 +8,25 @@
 #include "braid/base/text.h"
 #include "braid/schedule/generate.h"
 #include "braid/schedule/lower.h"
+#include "braid/schedule/published_numbers.h"
 
 namespace braid::schedule {
 namespace {
 
-using Milliseconds = std::chrono::duration<double, std::milli>;
-
-// Profiled times and the bubble rates that go with them: arXiv:2401.10241, tables 9 and 5.
-struct Published {
-  const char* model;
-  int32_t ranks;
-  int32_t microbatches;
-  double forward_ms;
-  double backward_input_ms;
-  double backward_weight_ms;
-  double communication_ms;
-  const char* bubble_1f1b;
-};
-constexpr Published kPublished[] = {
-    {"1.5B", 8, 24, 18.522, 18.086, 9.337, 0.601, "0.2431"},
-    {"1.5B", 8, 32, 18.513, 18.086, 9.331, 0.626, "0.1985"},
-    {"1.5B", 8, 64, 18.546, 18.097, 9.321, 0.762, "0.1240"},
-    {"6.2B", 8, 24, 29.718, 29.444, 19.927, 0.527, "0.2347"},
-    {"6.2B", 8, 32, 29.802, 29.428, 19.53, 0.577, "0.1898"},
-    {"6.2B", 8, 64, 29.935, 29.621, 19.388, 0.535, "0.1091"},
-    {"14.6B", 16, 48, 11.347, 11.248, 8.132, 0.377, "0.2552"},
-    {"14.6B", 16, 64, 11.307, 11.254, 8.101, 0.379, "0.2082"},
-    {"14.6B", 16, 128, 11.325, 11.308, 8.109, 0.378, "0.1251"},
-    {"28.3B", 32, 96, 10.419, 10.207, 7.715, 0.408, "0.2646"},
-    {"28.3B", 32, 128, 10.408, 10.204, 7.703, 0.408, "0.2168"},
-    {"28.3B", 32, 256, 10.402, 10.248, 7.698, 0.46, "0.1352"},
-};
-
-TEST(Simulate, PublishedBubbleRatesOfOneFOneB) {
-  for (const Published& row : kPublished) {
-    SCOPED_TRACE(testing::Message() << row.model << " m " << row.microbatches);
-    const Durations durations = {.stages = {{.forward = Milliseconds(row.forward_ms),
-                                             .backward_input = Milliseconds(row.backward_input_ms),
-                                             .backward_weight = Milliseconds(row.backward_weight_ms)}},
-                                 .communication = Milliseconds(row.communication_ms)};
-    const Schedule schedule = generate("1F1B", {.ranks = row.ranks, .microbatches = row.microbatches});
-    EXPECT_EQ(fixed(simulate(schedule, durations).bubble_rate, 4), row.bubble_1f1b);
-    EXPECT_EQ(fixed(simulate(lower(schedule, {}), durations).bubble_rate, 4), row.bubble_1f1b)
-        << "with messages";
+TEST(Simulate, PublishedBubbleRates) {
+  for (const PublishedSetting& setting : kPublishedSettings) {
+    SCOPED_TRACE(testing::Message() << setting.model << " m " << setting.microbatches);
+    const auto expect_rate = [&](std::string_view mode, std::string_view rate) {
+      const Schedule schedule =
+          generate(mode, {.ranks = setting.ranks, .microbatches = setting.microbatches});
+      const Durations durations = durations_of(setting);
+      EXPECT_EQ(fixed(simulate(schedule, durations).bubble_rate, 4), rate) << mode;
+      EXPECT_EQ(fixed(simulate(lower(schedule, {}), durations).bubble_rate, 4), rate)
+          << mode << " with messages";
+    };
+    expect_rate("1F1B", setting.bubble_1f1b);
+    expect_rate("ZBH1", setting.bubble_zb_h1);
+    expect_rate("ZBH2", setting.bubble_zb_h2);
   }
 }
 
