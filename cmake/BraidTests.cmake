@@ -1,10 +1,12 @@
-# One test program per folder: braid_<folder>_test from *_test.cpp, braid_<folder>_slow_test from *_slow_test.cpp (label slow).
+# One test program per folder: braid_<folder>_test from *_test.cpp, braid_<folder>_slow_test from *_slow_test.cpp (label slow); both with
+# the folder's *_test_support.cpp.
 enable_testing()
 find_package(GTest REQUIRED)
 add_custom_target(fast_tests)
 add_custom_target(slow_tests)
 foreach(folder ${BRAID_FOLDERS})
   file(GLOB_RECURSE all_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/braid/${folder}/*_test.cpp)
+  file(GLOB_RECURSE test_support CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/braid/${folder}/*_test_support.cpp)
   foreach(speed "" slow_)
     set(tests ${all_tests})
     if(speed STREQUAL "slow_")
@@ -14,7 +16,7 @@ foreach(folder ${BRAID_FOLDERS})
     endif()
     if(tests)
       set(target braid_${folder}_${speed}test)
-      add_executable(${target} ${tests})
+      add_executable(${target} ${tests} ${test_support})
       target_link_libraries(${target} PRIVATE braid_${folder} GTest::gmock GTest::gtest_main)
       if(BRAID_KIND_${folder} STREQUAL "torch")
         target_precompile_headers(${target} REUSE_FROM braid_torch_pch)

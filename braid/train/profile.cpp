@@ -7,6 +7,8 @@
 #include "braid/base/error.h"
 #include "braid/base/text.h"
 #include "braid/checkpoint/file.h"
+#include "braid/report/chrome_trace.h"
+#include "braid/report/planned_over_measured.h"
 
 namespace braid::train {
 namespace {
@@ -97,6 +99,9 @@ void ActionRecorder::after(const Action& action, const pipeline::ActionTimes& ti
 report::Timeline gather_timeline(const ActionRecorder& recorder, const schedule::Schedule& schedule,
                                  comm::Communicator& pipeline) {
   report::Timeline timeline = {.schedule = schedule, .ranks = {}};
+  for (std::vector<Action>& list : timeline.schedule.ranks) {
+    std::erase_if(list, [](const Action& action) { return action.op == Op::kOptimizerStep; });
+  }
   for (const std::string& text : pipeline.all_gather_bytes(report::to_text(recorder.records()))) {
     timeline.ranks.push_back(report::records_from_text(text));
   }

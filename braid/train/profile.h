@@ -25,8 +25,8 @@ class ActionRecorder final : public pipeline::Observer {
   std::vector<report::ActionRecord> records_;
 };
 
-/// All ranks' records of one step of `schedule`, on every rank. Collective over `pipeline`. Across machines,
-/// whose clocks differ, the ranks' times are not comparable.
+/// All ranks' records of one step of `schedule`, the optimizer step left out, on every rank. Collective over
+/// `pipeline`. Across machines, whose clocks differ, the ranks' times are not comparable.
 report::Timeline gather_timeline(const ActionRecorder& recorder, const schedule::Schedule& schedule,
                                  comm::Communicator& pipeline);
 
