@@ -19,10 +19,11 @@ std::string to_csv(const Schedule& schedule);
 /// slots), white space around cells and empty lines at the end do not matter; a compound cell, as in
 /// "(5F3;2B1)OVERLAP_F_B", stands for its parts in order, as PyTorch runs it by default.
 /// The result is valid but not proved: call check. Its size and that of everything made from it stay in
-/// proportion to the text's. Throws ConfigError that names the row, the cell (both from 1) and its text if
-/// one is no compute action (messages among them: braid places these itself), if a stage is missing, on two
-/// ranks, or on a rank that has more or fewer stages than others, or if there are too few cells for so many
-/// stages and microbatches.
+/// proportion to the text's.
+/// Throws ConfigError if a cell is no compute action (messages among them: braid places these itself), if a
+/// stage is missing, on two ranks, or on a rank that has more or fewer stages than others, or if there are
+/// too few cells for so many stages and microbatches. The message names the row and, with its text, the cell;
+/// both count from 1.
 Schedule from_csv(std::string_view text, std::string name);
 
 }  // namespace braid::schedule
