@@ -138,6 +138,12 @@ void ReplacingFile::fail(std::string_view action) const {
       cat(partial_.string(), ": cannot be ", action, ": ", std::strerror(error), "; ", write_cure(error)));
 }
 
+void write_text_file(const std::filesystem::path& path, std::string_view text) {
+  ReplacingFile file(path);
+  file.write(text);
+  file.commit();
+}
+
 void remove_file(const std::filesystem::path& path) {
   if (::unlink(path.c_str()) == 0 || errno == ENOENT || errno == ENOTDIR) return;
   const int error = errno;

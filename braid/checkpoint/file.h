@@ -68,6 +68,10 @@ class ReplacingFile {
   int64_t written_bytes_ = 0;
 };
 
+/// Writes `text` into the file, which is replaced as a whole or not at all. Throws DataError if it cannot be
+/// written.
+void write_text_file(const std::filesystem::path& path, std::string_view text);
+
 /// Removes a file; its absence is no error. Throws DataError if it is there and cannot be removed.
 void remove_file(const std::filesystem::path& path);
 

@@ -106,7 +106,7 @@ TEST(Pretrain, RefusalsNameTheOptionTheValueAndTheWayOut) {
       {"--virtual_pp_degree 2", "1F1B runs with 1 chunk per rank, got 2"},
       {"--pipeline_schedule_mode ZBVPP --virtual_pp_degree 3", "ZBVPP runs with 2 chunks per rank, got 3"},
       {"--pipeline_schedule_mode csv:x --virtual_pp_degree 3", "the file says how many chunks a rank has"},
-      {"--schedule_times 1,2", "times must be 3 numbers (F,I,W) or 4 (F,I,W,MESSAGE), got 2: '1,2'"},
+      {"--schedule_times 1,2", "--schedule_times must be 3 numbers (F,I,W) or 4 (F,I,W,MESSAGE), got 2: '1,2'"},
       {"--schedule_memory_limit 0", "--schedule_memory_limit"},
       {"--profile_steps 3,2",
        "--profile_steps must be two steps A,B with 1 <= A <= B, as in 10,12; got '3,2'"},

@@ -27,6 +27,3 @@ std::string to_csv(const Schedule& schedule);
 Schedule from_csv(std::string_view text, std::string name);
 
 }  // namespace braid::schedule
-namespace braid::schedule {
-Schedule from_csv(std::string_view text, std::string name);
-}

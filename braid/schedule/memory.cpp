@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "braid/base/error.h"
+#include "braid/base/text.h"
 
 namespace braid::schedule {
 namespace {
@@ -62,8 +63,11 @@ std::vector<int64_t> peak_memory(const Schedule& schedule, const Memory& memory)
 void require_within(const Schedule& schedule, const Memory& memory, int64_t limit) {
   const std::vector<int64_t> peaks = peak_memory(schedule, memory);
   const auto highest = std::max_element(peaks.begin(), peaks.end());
-  require<ConfigError>(*highest <= limit, schedule.name, " keeps ", *highest, " on rank ",
-                       highest - peaks.begin(), ", more than the limit of ", limit,
+  const auto shown = [&](int64_t amount) {
+    return to_text(static_cast<double>(amount) / static_cast<double>(memory.scale));
+  };
+  require<ConfigError>(*highest <= limit, schedule.name, " keeps ", shown(*highest), " on rank ",
+                       highest - peaks.begin(), ", more than the limit of ", shown(limit),
                        ": raise the limit, or take a schedule that keeps less (V-Half, V-Min, auto)");
 }
 

@@ -19,6 +19,8 @@ struct StageMemory {
 struct Memory {
   /// One element for each stage, or a single one that holds for all.
   std::vector<StageMemory> stages = {StageMemory{}};
+  /// So many of these are 1 in the unit that people are shown in messages.
+  int64_t scale = 1;
 
   friend bool operator==(const Memory&, const Memory&) = default;
 };

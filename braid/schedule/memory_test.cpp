@@ -39,6 +39,7 @@ TEST(RequireWithin, TellsWhichRankKeepsTooMuch) {
   const Memory memory = {.stages = {{.forward_to_backward = 10, .backward_to_weight = 3}}};
   const Schedule schedule = on_one_rank("F0 F1 B0 B1", {.microbatches = 2});
   EXPECT_NO_THROW(require_within(schedule, memory, 20));
+  EXPECT_THROW(require_within(schedule, {.stages = memory.stages, .scale = 10}, 19), ConfigError);
   try {
     require_within(schedule, memory, 19);
     FAIL() << "was accepted";

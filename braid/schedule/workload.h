@@ -25,6 +25,6 @@ struct Workload {
 /// message (0 if left out), as "1,1.2,0.8" or "1,1.2,0.8,0.1" in any unit. Each of the rank's
 /// `chunks_per_rank` stages gets an equal share of the first three. Throws ConfigError, which shows `text`,
 /// unless it is such numbers, finite and not negative.
-Durations parse_durations(std::string_view text, int32_t chunks_per_rank);
+Durations parse_durations(std::string_view text, int32_t chunks_per_rank, std::string_view called = "times");
 
 }  // namespace braid::schedule

@@ -80,12 +80,6 @@ std::optional<Seconds> fastest_message(const report::Timeline& timeline) {
   return fastest;
 }
 
-void write_text(const std::filesystem::path& path, const std::string& text) {
-  checkpoint::ReplacingFile file(path);
-  file.write(text);
-  file.commit();
-}
-
 }  // namespace
 
 void ActionRecorder::after(const Action& action, const pipeline::ActionTimes& times) {
@@ -130,8 +124,9 @@ std::string write_profile(const report::Timeline& timeline, const std::filesyste
   std::filesystem::create_directories(folder);
   const schedule::Simulation planned = schedule::simulate(timeline.schedule, measured_durations({timeline}));
   const std::filesystem::path trace = folder / cat("step-", step, ".trace.json");
-  write_text(trace, report::chrome_trace(timeline));
-  write_text(folder / cat("step-", step, ".svg"), report::draw_planned_over_measured(timeline, planned));
+  checkpoint::write_text_file(trace, report::chrome_trace(timeline));
+  checkpoint::write_text_file(folder / cat("step-", step, ".svg"),
+                              report::draw_planned_over_measured(timeline, planned));
   const schedule::Simulation measured = report::measured_simulation(timeline);
   return cat("measured step time ", fixed(measured.step_time.count(), 4), " s, planned ",
              fixed(planned.step_time.count(), 4), " s; bubble ", fixed(100 * measured.bubble_rate, 1),

@@ -49,12 +49,6 @@ std::vector<std::string> names_of_model(const config::ModelConfig& config) {
   return names;
 }
 
-void write_text(const std::filesystem::path& path, const std::string& text) {
-  checkpoint::ReplacingFile file(path);
-  file.write(text);
-  file.commit();
-}
-
 }  // namespace
 
 std::vector<std::string> load_weights(std::span<const model::Stage> stages,
@@ -97,8 +91,8 @@ void export_weights(std::span<const model::Stage> stages, const std::filesystem:
   pipeline.barrier();
   if (pipeline.index() == 0) {
     const bool bf16 = stages.front().parameters().front()->value.scalar_type() == at::kBFloat16;
-    write_text(directory / "config.json",
-               config::model_config_to_json(config, bf16 ? "bfloat16" : "float32"));
+    checkpoint::write_text_file(directory / "config.json",
+                                config::model_config_to_json(config, bf16 ? "bfloat16" : "float32"));
     checkpoint::write_hf_index(directory, plan);
   }
   pipeline.barrier();

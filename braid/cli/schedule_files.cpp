@@ -1,0 +1,65 @@
+// `braid schedule export` and `braid schedule draw`.
+#include <cmath>
+
+#include "braid/base/error.h"
+#include "braid/checkpoint/file.h"
+#include "braid/cli/parse_command.h"
+#include "braid/cli/schedule_command.h"
+#include "braid/cli/schedule_options.h"
+#include "braid/report/schedule_svg.h"
+#include "braid/schedule/csv.h"
+#include "braid/schedule/simulate.h"
+
+namespace braid::cli {
+namespace {
+
+using S = ScheduleOptions;
+
+// To --out, or to standard output where it is not given.
+void give(const CommandContext& context, const ScheduleOptions& options, const std::string& text) {
+  if (options.out.empty()) {
+    context.out << text;
+  } else {
+    checkpoint::write_text_file(options.out, text);
+  }
+}
+
+}  // namespace
+
+int schedule_export_command(const CommandContext& context) {
+  ScheduleTable table({.command = "braid schedule export",
+                       .usage = "[--flag value]...",
+                       .summary =
+                           "Writes a schedule's compute actions as CSV, a row per rank, in the format that "
+                           "PyTorch's pipelining reads (compute_only) and braid's --mode csv:FILE too."});
+  add_schedule_options(table);
+  add_workload_options(table);
+  table.group("Output");
+  table.add("out", &S::out, {.help = "The file. Unset: standard output."});
+  const auto parsed = parse_command(context, table);
+  if (!parsed) return 0;
+  give(context, parsed->options, schedule::to_csv(schedule_of(parsed->options, parsed->options.mode)));
+  return 0;
+}
+
+int schedule_draw_command(const CommandContext& context) {
+  ScheduleTable table({.command = "braid schedule draw",
+                       .usage = "[--flag value]...",
+                       .summary =
+                           "Draws a schedule as SVG: a row per rank, its actions to scale in time, idle time "
+                           "shaded."});
+  add_schedule_options(table);
+  add_workload_options(table);
+  table.group("Output");
+  table.add("out", &S::out, {.help = "The file. Unset: standard output."});
+  const auto parsed = parse_command(context, table);
+  if (!parsed) return 0;
+  const schedule::Schedule schedule = schedule_of(parsed->options, parsed->options.mode);
+  const schedule::Workload workload = workload_of(parsed->options, schedule.shape.chunks_per_rank);
+  give(context, parsed->options,
+       report::draw_svg(schedule, schedule::simulate(schedule, workload.durations),
+                        {.peaks = peaks_of(schedule, workload), .peak_unit = "memory"}));
+  return 0;
+}
+
+}  // namespace braid::cli

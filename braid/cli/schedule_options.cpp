@@ -1,0 +1,121 @@
+#include "braid/cli/schedule_options.h"
+
+#include <cmath>
+
+#include "braid/base/error.h"
+#include "braid/base/text.h"
+#include "braid/config/text_file.h"
+#include "braid/schedule/check.h"
+#include "braid/schedule/csv.h"
+#include "braid/schedule/generate.h"
+#include "braid/schedule/memory.h"
+
+namespace braid::cli {
+namespace {
+
+using S = ScheduleOptions;
+
+constexpr std::string_view kFilePrefix = "csv:";
+
+// Memory in kMemoryUnit-ths must leave room for sums over many microbatches.
+constexpr double kMostMemory = 1e12;
+
+int64_t memory_units(double amount, int32_t chunks) {
+  return static_cast<int64_t>(std::llround(amount * static_cast<double>(kMemoryUnit) / chunks));
+}
+
+schedule::StageMemory parse_memory(const std::string& text, int32_t chunks) {
+  std::vector<int64_t> units;
+  for (const std::string& piece : split(text, ',')) {
+    const auto number = parse_double(trim(piece));
+    require<ConfigError>(
+        number && *number >= 0 && *number <= kMostMemory,
+        "--memory must be 2 numbers between 0 and 1e12 with a comma between, as in 1,0.9; got '", text, "'");
+    units.push_back(memory_units(*number, chunks));
+  }
+  require<ConfigError>(units.size() == 2, "--memory must be 2 numbers (from F to I, from I to W), got ",
+                       units.size(), ": '", text, "'");
+  return {.forward_to_backward = units[0], .backward_to_weight = units[1]};
+}
+
+}  // namespace
+
+void add_schedule_options(ScheduleTable& table) {
+  table.group("Schedule (the names of braid pretrain are taken too)");
+  table.add("mode", &S::mode,
+            {.help = "One of " + schedule::mode_names() +
+                     "; or csv:FILE, a schedule in the CSV format of PyTorch's pipelining.",
+             .aliases = {"pipeline_schedule_mode"}});
+  table.add("pp", &S::pp,
+            {.help = "Pipeline ranks.", .range = {.at_least = 1}, .aliases = {"pipeline_parallel_degree"}});
+  table.add("micro", &S::micro,
+            {.help = "Microbatches of a step.",
+             .range = {.at_least = 1},
+             .aliases = {"gradient_accumulation_steps"}});
+  table.add("chunks", &S::chunks,
+            {.help = "Chunks of the model on each rank. Unset: what the mode always has, 2 for VPP, else 1.",
+             .range = {.at_least = 1, .at_most = 1024},
+             .aliases = {"virtual_pp_degree"}});
+}
+
+void add_workload_options(ScheduleTable& table) {
+  table.group("Workload");
+  table.add(
+      "times", &S::times,
+      {.help = "What a rank's whole part of the model takes for F, I (input gradient), W (weight "
+               "gradient) of one microbatch, and what a message takes, in any unit, with commas between: "
+               "F,I,W or F,I,W,MESSAGE. A fused backward takes I + W. Unset: 1,1,1,0.",
+       .aliases = {"schedule_times"}});
+  table.add(
+      "memory", &S::memory,
+      {.help = "What a rank's whole part of the model keeps of one microbatch from F to I, and from I to W, "
+               "in any unit, with a comma between. Unset: 1,1."});
+  table.add(
+      "memory_limit", &S::memory_limit,
+      {.help = "The most that a rank may keep, in the unit of --memory: auto and ZBVPP keep to it, other "
+               "modes are refused if they exceed it. Unset: no limit.",
+       .range = {.at_least = 0, .at_most = 1e15},
+       .aliases = {"schedule_memory_limit"}});
+}
+
+int32_t chunks_of(const ScheduleOptions& options, std::string_view mode) {
+  if (options.chunks) return *options.chunks;
+  return schedule::mode_of(mode).chunks.value_or(mode == "VPP" ? 2 : 1);
+}
+
+schedule::Workload workload_of(const ScheduleOptions& options, int32_t chunks) {
+  schedule::Workload workload = {
+      .durations = schedule::parse_durations(options.times.value_or("1,1,1,0"), chunks, "--times"),
+      .memory = {.stages = {parse_memory(options.memory.value_or("1,1"), chunks)}, .scale = kMemoryUnit}};
+  if (options.memory_limit) workload.memory_limit = memory_units(*options.memory_limit, 1);
+  return workload;
+}
+
+schedule::Schedule schedule_of(const ScheduleOptions& options, std::string_view mode) {
+  if (mode.starts_with(kFilePrefix)) {
+    const std::string path(mode.substr(kFilePrefix.size()));
+    schedule::Schedule schedule = schedule::from_csv(config::read_text_file(path), path);
+    schedule::check(schedule);
+    if (options.memory_limit) {
+      const schedule::Workload workload = workload_of(options, schedule.shape.chunks_per_rank);
+      schedule::require_within(schedule, workload.memory, *workload.memory_limit);
+    }
+    return schedule;
+  }
+  const int32_t chunks = chunks_of(options, mode);
+  schedule::Schedule schedule = schedule::generate(
+      mode, {.ranks = options.pp, .chunks_per_rank = chunks, .microbatches = options.micro},
+      workload_of(options, chunks));
+  schedule::check(schedule);
+  return schedule;
+}
+
+std::vector<double> peaks_of(const schedule::Schedule& schedule, const schedule::Workload& workload) {
+  std::vector<double> peaks;
+  for (const int64_t units : schedule::peak_memory(schedule, workload.memory)) {
+    peaks.push_back(static_cast<double>(units) / static_cast<double>(kMemoryUnit));
+  }
+  return peaks;
+}
+
+}  // namespace braid::cli

@@ -1,0 +1,182 @@
+// `braid schedule run`: schedules on ranks that wait instead of computing.
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "braid/base/error.h"
+#include "braid/base/text.h"
+#include "braid/cli/parse_command.h"
+#include "braid/cli/schedule_command.h"
+#include "braid/cli/schedule_options.h"
+#include "braid/cli/version.h"
+#include "braid/comm/store.h"
+#include "braid/comm/world.h"
+#include "braid/launch/launch.h"
+#include "braid/schedule/generate.h"
+#include "braid/schedule/simulate.h"
+#include "braid/tensor/memory.h"
+#include "braid/train/emulate.h"
+
+namespace braid::cli {
+namespace {
+
+using S = ScheduleOptions;
+
+ScheduleTable run_table() {
+  ScheduleTable table(
+      {.command = "braid schedule run",
+       .usage = "--emulate F,I,W[,MESSAGE] [--flag value]...",
+       .summary = "Runs schedules with the real executor on real processes that exchange real messages, "
+                  "but wait out each action's time instead of computing: many ranks fit on few cores. "
+                  "Starts --pp processes, unless it runs as one of so many ranks already."});
+  add_schedule_options(table);
+  table.add(
+      "emulate", &S::emulate,
+      {.help = "Seconds that a rank's whole part of the model takes for F, I (input gradient), W (weight "
+               "gradient) of one microbatch, and a message, with commas between. Must be given."});
+  table.add(
+      "memory", &S::memory,
+      {.help =
+           "Bytes that a rank's whole part of the model keeps of one microbatch from F to I, and from I to "
+           "W, with a comma between; they are allocated, not touched. Unset: 0,0."});
+  table.add("enable_send_recv_overlap", &S::enable_send_recv_overlap, {.help = "Post receives early."});
+  table.add("message_bytes", &S::message_bytes,
+            {.help = "Length of a message.", .unit = "bytes", .range = {.at_least = 8, .at_most = 1 << 30}});
+  table.add(
+      "steps", &S::steps,
+      {.help = "Steps of each schedule; times are medians.", .unit = "steps", .range = {.at_least = 1}});
+  table.add(
+      "grace_ms", &S::grace_ms,
+      {.help = "Lateness of a process that is taken for noise of its timer and not passed on; all that is "
+               "later counts.",
+       .unit = "milliseconds",
+       .range = {.at_least = 0, .at_most = 1e6}});
+  table.group("Output");
+  table.add("json", &S::json, {.help = "Print JSON instead."});
+  return table;
+}
+
+/// The modes in --mode: several with commas between, or all that take the shape.
+std::vector<train::EmulatedSchedule> emulated_schedules(const ScheduleOptions& options) {
+  require<ConfigError>(
+      !options.emulate.empty(),
+      "--emulate must be given: seconds of F, I, W and a message, as in 0.02,0.02,0.02,0.001");
+  ScheduleOptions timed = options;
+  timed.times = options.emulate;
+  std::vector<train::EmulatedSchedule> schedules;
+  for (const std::string& piece : split(options.mode, ',')) {
+    const std::string mode(trim(piece));
+    const schedule::Schedule compute = schedule_of(timed, mode);
+    ScheduleOptions bytes = timed;
+    bytes.memory = options.memory.value_or("0,0");
+    const schedule::Workload workload = workload_of(bytes, compute.shape.chunks_per_rank);
+    schedule::Memory memory = workload.memory;
+    for (schedule::StageMemory& stage : memory.stages) {
+      stage.forward_to_backward /= kMemoryUnit;
+      stage.backward_to_weight /= kMemoryUnit;
+    }
+    schedules.push_back({.compute = compute, .durations = workload.durations, .memory_bytes = memory});
+  }
+  return schedules;
+}
+
+/// Starts this command once per rank.
+int launch_ranks(const CommandContext& context, const ScheduleOptions& options) {
+  launch::LaunchOptions launch = {.nproc_per_node = options.pp, .command = {"schedule", "run"}};
+  launch.command.insert(launch.command.end(), context.arguments.begin(), context.arguments.end());
+  const auto write_to = [](std::ostream& stream) {
+    return [&stream](std::string_view bytes) { stream << bytes << std::flush; };
+  };
+  return launch::run_launch(launch, {.program = context.program.string(),
+                                     .environment = context.environment,
+                                     .output = write_to(context.out),
+                                     .message = write_to(context.err),
+                                     .terminal_columns = context.out_columns,
+                                     .cores = context.cores});
+}
+
+nlohmann::ordered_json to_json(const train::EmulationResult& result, const schedule::Simulation& planned) {
+  return {{"schedule", result.name},
+          {"step_time", result.step_time.count()},
+          {"planned_step_time", planned.step_time.count()},
+          {"bubble_rate", result.bubble_rate},
+          {"planned_bubble_rate", planned.bubble_rate},
+          {"interval_runtime", result.interval.count()},
+          {"delays", result.delays.count()},
+          {"noise", result.noise.count()},
+          {"max_memory_allocated", result.max_memory_allocated}};
+}
+
+std::string memory_text(const std::vector<int64_t>& bytes) {
+  std::string text;
+  for (const int64_t of_rank : bytes) {
+    text += (text.empty() ? "" : " / ") + fixed(static_cast<double>(of_rank) / (1 << 20), 2);
+  }
+  return text;
+}
+
+std::string result_text(const train::EmulationResult& result, const schedule::Simulation& planned,
+                        int64_t microbatches) {
+  const double interval = result.interval.count();
+  return cat(result.name, ": interval_runtime: ", fixed(interval, 4),
+             ", interval_samples_per_second: ", fixed(static_cast<double>(microbatches) / interval, 4),
+             ", interval_steps_per_second: ", fixed(1 / interval, 4),
+             ", step_time: ", fixed(result.step_time.count(), 4), " (planned ",
+             fixed(planned.step_time.count(), 4), "), bubble_rate: ", fixed(result.bubble_rate, 4),
+             " (planned ", fixed(planned.bubble_rate, 4), "), delays: ", fixed(result.delays.count(), 4),
+             ", noise: ", fixed(result.noise.count(), 4),
+             ", max_memory_allocated of each rank in MiB: ", memory_text(result.max_memory_allocated), "\n");
+}
+
+int run_rank(const CommandContext& context, const ScheduleOptions& options, const comm::World& world) {
+  at::set_num_threads(1);
+  tensor::install_cpu_allocator();
+  const std::vector<train::EmulatedSchedule> schedules = emulated_schedules(options);
+  const train::EmulationOptions emulation = {.steps = options.steps,
+                                             .receives = options.enable_send_recv_overlap
+                                                             ? schedule::ReceivePosting::kEarly
+                                                             : schedule::ReceivePosting::kJustInTime,
+                                             .message_numel = (options.message_bytes + 7) / 8,
+                                             .grace = schedule::Seconds(options.grace_ms / 1000)};
+  const c10::intrusive_ptr<c10d::Store> store = comm::connect_store(world, emulation.timeout);
+  comm::handshake(
+      *store, world,
+      {.braid_version = std::string(kVersion), .config_fingerprint = run_table().print_back(options)},
+      emulation.timeout);
+  const auto interface = context.environment.find("GLOO_SOCKET_IFNAME");
+  const std::vector<train::EmulationResult> results = train::emulate(
+      schedules, emulation, world, store, interface == context.environment.end() ? "" : interface->second);
+  if (world.rank != 0) return 0;
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < results.size(); ++i) {
+    const schedule::Simulation planned = schedule::simulate(schedules[i].compute, schedules[i].durations);
+    if (options.json) {
+      all.push_back(to_json(results[i], planned));
+    } else {
+      context.out << result_text(results[i], planned, schedules[i].compute.shape.microbatches);
+    }
+  }
+  if (options.json) context.out << all.dump() << "\n";
+  return 0;
+}
+
+}  // namespace
+
+int schedule_run_command(const CommandContext& context) {
+  const auto parsed = parse_command(context, run_table());
+  if (!parsed) return 0;
+  ScheduleOptions options = parsed->options;
+  const std::vector<train::EmulatedSchedule> schedules = emulated_schedules(options);
+  options.pp = schedules.front().compute.shape.ranks;  // a CSV file's own
+  const comm::World world = comm::world_from_environment([&](std::string_view name) {
+    const auto found = context.environment.find(std::string(name));
+    return found == context.environment.end() ? std::nullopt : std::optional(found->second);
+  });
+  if (world.world_size == 1 && options.pp > 1) return launch_ranks(context, options);
+  return run_rank(context, options, world);
+}
+
+}  // namespace braid::cli

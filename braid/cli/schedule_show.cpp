@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <limits>
+
+#include "braid/base/error.h"
+#include "braid/base/text.h"
+#include "braid/cli/parse_command.h"
+#include "braid/cli/schedule_command.h"
+#include "braid/cli/schedule_options.h"
+#include "braid/cli/terminal.h"
+#include "braid/schedule/check.h"
+#include "braid/schedule/csv.h"
+#include "braid/schedule/draw_text.h"
+#include "braid/schedule/lower.h"
+#include "braid/schedule/simulate.h"
+
+namespace braid::cli {
+namespace {
+
+// More than anybody looks at, and few enough that every pass takes well under a second.
+constexpr int64_t kMostCells = int64_t{1} << 18;
+
+ScheduleTable show_table() {
+  using S = ScheduleOptions;
+  ScheduleTable table(
+      {.command = "braid schedule show",
+       .usage = "[--flag value]...",
+       .summary = "Draws what every pipeline rank does in one step, to scale, and tells the step's time and "
+                  "bubble, the activations that each rank keeps and the messages that it sends."});
+  add_schedule_options(table);
+  table.add("enable_send_recv_overlap", &S::enable_send_recv_overlap,
+            {.help = "Post receives early, as braid pretrain does with this option; seen with --actions."});
+  add_workload_options(table);
+  table.group("Output");
+  table.add(
+      "actions", &S::actions,
+      {.help = "List each rank's actions instead, with the messages and waits that the executor runs."});
+  table.add("csv", &S::csv,
+            {.help = "Print the compute actions as CSV instead, in the format of PyTorch's pipelining."});
+  table.add("columns", &S::columns,
+            {.help = "Width of the drawing. Unset: the terminal's, or 100.", .range = {.at_least = 40}});
+  return table;
+}
+
+std::string timing_text(const schedule::Durations& durations, const schedule::Simulation& simulation,
+                        bool is_shared) {
+  const schedule::StageTimes& stage = durations.stages.front();
+  return cat("step time ", simulation.step_time.count(), ", bubble ", fixed(100 * simulation.bubble_rate, 1),
+             "% with F ", stage.forward.count(), ", I ", stage.backward_input.count(), ", W ",
+             stage.backward_weight.count(), is_shared ? " a chunk" : "", ", message ",
+             durations.communication.count(), "\n");
+}
+
+std::string message_text(const schedule::CheckReport& report) {
+  if (report.messages == 0) return "no messages\n";
+  const auto& sends = report.peak_outstanding_sends;
+  return cat(report.messages, " messages a step, at most ", *std::max_element(sends.begin(), sends.end()),
+             " of a rank under way at once\n");
+}
+
+}  // namespace
+
+int schedule_show_command(const CommandContext& context) {
+  const auto parsed = parse_command(context, show_table());
+  if (!parsed) return 0;
+  const ScheduleOptions& options = parsed->options;
+  require<ConfigError>(!options.actions || !options.csv, "--actions and --csv are two outputs; give one");
+  require<ConfigError>(!(options.actions || options.csv) || !options.columns,
+                       "--columns is for the drawing, which --actions and --csv replace");
+  require<ConfigError>(!options.csv || !options.times,
+                       "--times changes nothing in CSV; leave it or --csv out");
+  require<ConfigError>(!options.enable_send_recv_overlap || options.actions,
+                       "--enable_send_recv_overlap shows with --actions only: the drawing has no receives");
+  require<ConfigError>(int64_t{options.pp} * options.micro <= kMostCells, "--pp ", options.pp, " x --micro ",
+                       options.micro, " is too much to show; keep the product at ", kMostCells, " or less");
+  const schedule::Schedule compute = schedule_of(options, options.mode);
+  const schedule::Durations durations = workload_of(options, compute.shape.chunks_per_rank).durations;
+  using schedule::ReceivePosting;
+  const schedule::Schedule lowered = schedule::lower(
+      compute,
+      {.receives = options.enable_send_recv_overlap ? ReceivePosting::kEarly : ReceivePosting::kJustInTime});
+  if (options.csv) {
+    context.out << schedule::to_csv(compute);
+    return 0;
+  }
+  if (options.actions) {
+    context.out << schedule::to_string(lowered);
+  } else {
+    const bool coloured = context.out_columns && allows_colours(context.environment);
+    const int64_t columns = options.columns.value_or(
+        std::clamp<int64_t>(context.out_columns.value_or(100), 40, std::numeric_limits<int32_t>::max()));
+    context.out << schedule::draw_text(
+        compute, {.colours = coloured ? schedule::Colours::kAnsi : schedule::Colours::kNone,
+                  .columns = static_cast<int32_t>(columns)});
+  }
+  // The drawing tells the same for equal slots.
+  if (options.times || options.actions) {
+    context.out << timing_text(durations, schedule::simulate(lowered, durations),
+                               compute.shape.chunks_per_rank > 1);
+  }
+  context.out << message_text(schedule::check(lowered));
+  return 0;
+}
+
+}  // namespace braid::cli

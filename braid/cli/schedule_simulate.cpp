@@ -1,0 +1,192 @@
+// `braid schedule simulate` and `braid schedule compare`.
+#include <algorithm>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "braid/base/error.h"
+#include "braid/base/text.h"
+#include "braid/checkpoint/file.h"
+#include "braid/cli/parse_command.h"
+#include "braid/cli/schedule_command.h"
+#include "braid/cli/schedule_options.h"
+#include "braid/report/trade_plot.h"
+#include "braid/schedule/generate.h"
+#include "braid/schedule/simulate.h"
+
+namespace braid::cli {
+namespace {
+
+using S = ScheduleOptions;
+
+// So many actions are simulated within about a minute and 10 GiB.
+constexpr int64_t kMostCells = int64_t{1} << 26;
+
+struct Row {
+  std::string name;
+  schedule::PipelineShape shape;
+  double step_time = 0;
+  double longest_span = 0;
+  double bubble_rate = 0;
+  std::vector<double> peaks;
+
+  double peak() const { return *std::ranges::max_element(peaks); }
+};
+
+Row simulated(const ScheduleOptions& options, std::string_view mode) {
+  require<ConfigError>(int64_t{options.pp} * options.micro * options.chunks.value_or(1) <= kMostCells,
+                       "--pp ", options.pp, " x --micro ", options.micro, " x --chunks ",
+                       options.chunks.value_or(1), " is too much to simulate; keep the product at ",
+                       kMostCells, " or less");
+  const schedule::Schedule schedule = schedule_of(options, mode);
+  const schedule::Workload workload = workload_of(options, schedule.shape.chunks_per_rank);
+  const schedule::Simulation simulation = schedule::simulate(schedule, workload.durations);
+  return {.name = schedule.name,
+          .shape = schedule.shape,
+          .step_time = simulation.step_time.count(),
+          .longest_span = simulation.longest_span.count(),
+          .bubble_rate = simulation.bubble_rate,
+          .peaks = peaks_of(schedule, workload)};
+}
+
+nlohmann::ordered_json to_json(const Row& row) {
+  return {{"schedule", row.name},
+          {"pp", row.shape.ranks},
+          {"micro", row.shape.microbatches},
+          {"chunks", row.shape.chunks_per_rank},
+          {"step_time", row.step_time},
+          {"longest_span", row.longest_span},
+          {"bubble_rate", row.bubble_rate},
+          {"peak_memory", row.peaks}};
+}
+
+void add_json_option(ScheduleTable& table) {
+  table.group("Output");
+  table.add("json", &S::json, {.help = "Print JSON instead."});
+}
+
+// Modes to be set side by side: each with the chunks it is made for.
+std::vector<Row> compare(const ScheduleOptions& options, std::vector<std::string>& refusals) {
+  std::vector<Row> rows;
+  for (const schedule::Mode& mode : schedule::modes()) {
+    std::vector<std::optional<int32_t>> chunk_counts = {std::nullopt};
+    if (mode.name == "auto") chunk_counts = {1, options.chunks.value_or(2)};
+    if (mode.name == "InterleavedZB") chunk_counts = {options.chunks.value_or(2)};
+    if (mode.name == "VPP") chunk_counts = {options.chunks};
+    for (const std::optional<int32_t> chunks : chunk_counts) {
+      ScheduleOptions one = options;
+      one.chunks = chunks;
+      try {
+        rows.push_back(simulated(one, mode.name));
+      } catch (const ConfigError& error) {
+        refusals.push_back(cat(mode.name, ": ", error.what()));
+      }
+    }
+  }
+  std::ranges::stable_sort(rows, [](const Row& a, const Row& b) {
+    return std::pair(a.step_time, a.peak()) < std::pair(b.step_time, b.peak());
+  });
+  return rows;
+}
+
+std::string comparison_text(const std::vector<Row>& rows, double baseline) {
+  size_t width = 8;
+  for (const Row& row : rows) width = std::max(width, row.name.size());
+  std::ostringstream text;
+  const auto line = [&](const auto& name, const auto& chunks, const auto& time, const auto& speed,
+                        const auto& bubble, const auto& peak) {
+    text << std::left << std::setw(static_cast<int>(width)) << name << std::right << std::setw(8) << chunks
+         << std::setw(12) << time << std::setw(9) << speed << std::setw(9) << bubble << std::setw(10) << peak
+         << "\n";
+  };
+  line("schedule", "chunks", "step time", "speed", "bubble", "peak");
+  for (const Row& row : rows) {
+    line(row.name, row.shape.chunks_per_rank, brief(row.step_time, 6),
+         baseline > 0 && row.step_time > 0 ? fixed(baseline / row.step_time, 3) : "-",
+         fixed(100 * row.bubble_rate, 2) + "%", brief(row.peak(), 6));
+  }
+  return text.str();
+}
+
+}  // namespace
+
+int schedule_simulate_command(const CommandContext& context) {
+  ScheduleTable table(
+      {.command = "braid schedule simulate",
+       .usage = "[--flag value]...",
+       .summary = "Tells how long a step takes, how much of it ranks idle, and what each rank keeps. "
+                  "The bubble rate is that of the zero-bubble paper (arXiv:2401.10241): the share of "
+                  "the longest rank's time, from its own first action to its own last, in which it "
+                  "does not compute."});
+  add_schedule_options(table);
+  add_workload_options(table);
+  add_json_option(table);
+  const auto parsed = parse_command(context, table);
+  if (!parsed) return 0;
+  const Row row = simulated(parsed->options, parsed->options.mode);
+  if (parsed->options.json) {
+    context.out << to_json(row).dump() << "\n";
+    return 0;
+  }
+  context.out << "schedule: " << row.name << ", " << row.shape.ranks << " ranks, "
+              << row.shape.chunks_per_rank << (row.shape.chunks_per_rank == 1 ? " chunk" : " chunks")
+              << " each, " << row.shape.microbatches
+              << " microbatches\nstep_time: " << brief(row.step_time, 9)
+              << "\nbubble_rate: " << fixed(row.bubble_rate, 4) << "\npeak_memory:";
+  constexpr size_t kShown = 64;
+  for (size_t rank = 0; rank < std::min(kShown, row.peaks.size()); ++rank) {
+    context.out << " " << brief(row.peaks[rank], 6);
+  }
+  if (row.peaks.size() > kShown) {
+    context.out << " ... (" << row.peaks.size() << " ranks, the most is " << brief(row.peak(), 6) << ")";
+  }
+  context.out << "\n";
+  return 0;
+}
+
+int schedule_compare_command(const CommandContext& context) {
+  ScheduleTable table(
+      {.command = "braid schedule compare",
+       .usage = "[--flag value]...",
+       .summary = "Sets all schedules for one pipeline side by side, the shortest step first. Step "
+                  "time counts from the first start to the last end on any rank; speed is 1F1B's step "
+                  "time over it."});
+  table.group("Pipeline");
+  table.add("pp", &S::pp, {.help = "Pipeline ranks.", .range = {.at_least = 1}});
+  table.add("micro", &S::micro, {.help = "Microbatches of a step.", .range = {.at_least = 1}});
+  table.add("chunks", &S::chunks,
+            {.help = "Chunks on each rank, for schedules that can have any number. Unset: 2.",
+             .range = {.at_least = 2, .at_most = 1024}});
+  add_workload_options(table);
+  add_json_option(table);
+  table.add("out", &S::out, {.help = "Also draw bubble against memory of all of them into this SVG file."});
+  const auto parsed = parse_command(context, table);
+  if (!parsed) return 0;
+  const ScheduleOptions& options = parsed->options;
+  std::vector<std::string> refusals;
+  const std::vector<Row> rows = compare(options, refusals);
+  const auto baseline = std::ranges::find(rows, "1F1B", &Row::name);
+  if (options.json) {
+    nlohmann::ordered_json all = nlohmann::ordered_json::array();
+    for (const Row& row : rows) all.push_back(to_json(row));
+    context.out << all.dump() << "\n";
+  } else {
+    context.out << comparison_text(rows, baseline == rows.end() ? 0 : baseline->step_time);
+  }
+  for (const std::string& refusal : refusals) context.err << "left out: " << refusal << "\n";
+  if (options.out.empty() || rows.empty()) return 0;
+  std::vector<report::TradePoint> points;
+  const double unit = baseline == rows.end() ? 1 : baseline->peak();
+  for (const Row& row : rows) {
+    const std::string chunks =
+        row.shape.chunks_per_rank > 1 && row.name.starts_with("auto") ? " (2 chunks)" : "";
+    points.push_back(
+        {.name = row.name + chunks, .peak_memory = row.peak() / unit, .bubble_rate = row.bubble_rate});
+  }
+  checkpoint::write_text_file(
+      options.out, report::draw_trade(points, {.title = cat("Bubble against memory: ", options.pp, " ranks, ",
+                                                            options.micro, " microbatches")}));
+  return 0;
+}
+
+}  // namespace braid::cli
