@@ -303,6 +303,7 @@ std::string draw_laps(const Layout& layout, const std::vector<Lap>& laps,
 
 std::string draw_idle(const Layout& layout, const std::vector<Interval>& gaps, const TimeScale& scale,
                       double y, double height, std::string_view what) {
+  if (gaps.empty()) return {};
   std::string boxes;
   for (const Interval& gap : gaps) {
     boxes += rect_element(layout.box_of(gap, y, height), {}, cat(what, ", ", span_text(scale, gap)));
