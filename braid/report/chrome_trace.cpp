@@ -9,7 +9,6 @@
 #include <unordered_map>
 
 #include "braid/base/error.h"
-#include "braid/base/text.h"
 
 namespace braid::report {
 namespace {

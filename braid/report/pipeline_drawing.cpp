@@ -26,6 +26,8 @@ constexpr Colour kWeightGradient = {.red = 0x5f, .green = 0x9e, .blue = 0x1f};
 constexpr Colour kIdle = {.red = 0xf2, .green = 0xf2, .blue = 0xf2};
 constexpr std::string_view kHatch = "url(#idle)";
 
+constexpr double kTitleFont = 16;
+constexpr double kFootFont = 12;
 constexpr double kLegendFont = 11;
 constexpr double kLegendSquare = 12;
 constexpr double kLegendGap = 18;
@@ -78,17 +80,17 @@ std::string span_text(const TimeScale& scale, const Interval& interval) {
 }
 
 // "F12 chunk 1, 3.2 to 4.2".
-std::string tip_of(const Lap& lap, int32_t chunks, const TimeScale& scale) {
-  return cat(to_string(lap.action.op), lap.action.microbatch,
-             chunks > 1 ? cat(" chunk ", lap.action.chunk) : "", ", ", span_text(scale, lap.interval));
+std::string tip_of(const TimedAction& timed, int32_t chunks, const TimeScale& scale) {
+  return cat(to_string(timed.action.op), timed.action.microbatch,
+             chunks > 1 ? cat(" chunk ", timed.action.chunk) : "", ", ", span_text(scale, timed.interval));
 }
 
 // A quarter of the actions that take time are shorter, or as short.
 Seconds typical_short_action(const Schedule& schedule, const Simulation& simulation) {
   std::vector<Seconds> durations;
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
-    for (const Lap& lap : laps_of(schedule, simulation, rank)) {
-      durations.push_back(lap.interval.end - lap.interval.start);
+    for (const TimedAction& timed : timed_actions(schedule, simulation, rank)) {
+      durations.push_back(timed.interval.end - timed.interval.start);
     }
   }
   if (durations.empty()) return Seconds(0);
@@ -99,6 +101,26 @@ Seconds typical_short_action(const Schedule& schedule, const Simulation& simulat
 
 double entry_width(const LegendEntry& entry) {
   return kLegendSquare + 5 + text_width(entry.text, kLegendFont) + kLegendGap;
+}
+
+// The entries side by side from (x, y), the top left corner.
+std::string draw_legend(const std::vector<LegendEntry>& entries, double x, double y) {
+  std::string text;
+  for (const LegendEntry& entry : entries) {
+    const std::string fill = attribute("fill", entry.is_hatched ? kHatch : to_string(entry.colour));
+    text += rect_element({.x = x, .y = y, .width = kLegendSquare, .height = kLegendSquare}, fill);
+    text += text_element(x + kLegendSquare + 5, y + kLegendSquare - 2, attribute("font-size", kLegendFont),
+                         entry.text);
+    x += entry_width(entry);
+  }
+  return text;
+}
+
+std::string hatch_definition() {
+  return cat("<defs><pattern id=\"idle\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">",
+             "<path d=\"M0 0H6V6H0Z\"", attribute("fill", to_string(kIdle)), "/>",
+             "<path d=\"M-1 1L1 -1M0 6L6 0M5 7L7 5\"", attribute("stroke", "#c8c8c8"), "/>",
+             "</pattern></defs>\n");
 }
 
 std::string count_text(int32_t count, std::string_view noun, std::string_view rest = {}) {
@@ -120,21 +142,21 @@ std::string time_text(const TimeScale& scale, Seconds time) {
 
 std::string percent_text(double share) { return number_text(100 * share) + "%"; }
 
-std::vector<Lap> laps_of(const Schedule& schedule, const Simulation& simulation, int32_t rank) {
+std::vector<TimedAction> timed_actions(const Schedule& schedule, const Simulation& simulation, int32_t rank) {
   const auto row = static_cast<size_t>(rank);
-  std::vector<Lap> laps;
+  std::vector<TimedAction> actions;
   for (size_t i = 0; i < schedule.ranks[row].size(); ++i) {
     const Interval& interval = simulation.ranks[row][i];
     if (!is_compute(schedule.ranks[row][i].op) || interval.end == interval.start) continue;
-    laps.push_back({.action = schedule.ranks[row][i], .interval = interval});
+    actions.push_back({.action = schedule.ranks[row][i], .interval = interval});
   }
-  return laps;
+  return actions;
 }
 
-std::vector<Interval> gaps_between(const std::vector<Lap>& laps) {
+std::vector<Interval> gaps_between(const std::vector<TimedAction>& actions) {
   std::vector<Interval> gaps;
-  for (size_t i = 1; i < laps.size(); ++i) {
-    const Interval gap = {.start = laps[i - 1].interval.end, .end = laps[i].interval.start};
+  for (size_t i = 1; i < actions.size(); ++i) {
+    const Interval gap = {.start = actions[i - 1].interval.end, .end = actions[i].interval.start};
     // Sums of durations differ in their last digits though nothing lies between.
     if (gap.end - gap.start > 1e-9 * gap.end) gaps.push_back(gap);
   }
@@ -144,7 +166,8 @@ std::vector<Interval> gaps_between(const std::vector<Lap>& laps) {
 Seconds end_of(const Schedule& schedule, const Simulation& simulation) {
   Seconds end{0};
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
-    for (const Lap& lap : laps_of(schedule, simulation, rank)) end = std::max(end, lap.interval.end);
+    for (const TimedAction& timed : timed_actions(schedule, simulation, rank))
+      end = std::max(end, timed.interval.end);
   }
   return end;
 }
@@ -222,30 +245,24 @@ std::vector<LegendEntry> legend_entries(const Schedule& schedule) {
   return entries;
 }
 
-std::string draw_legend(const std::vector<LegendEntry>& entries, double x, double y) {
-  std::string text;
-  for (const LegendEntry& entry : entries) {
-    const std::string fill = attribute("fill", entry.is_hatched ? kHatch : to_string(entry.colour));
-    text += rect_element({.x = x, .y = y, .width = kLegendSquare, .height = kLegendSquare}, fill);
-    text += text_element(x + kLegendSquare + 5, y + kLegendSquare - 2, attribute("font-size", kLegendFont),
-                         entry.text);
-    x += entry_width(entry);
-  }
-  return text;
+std::string draw_head(std::string_view title, const std::vector<LegendEntry>& legend) {
+  return cat(
+      hatch_definition(),
+      text_element(kMargin, 26, attribute("font-size", kTitleFont) + attribute("font-weight", "bold"), title),
+      draw_legend(legend, kMargin, 38));
 }
 
-double legend_width(const std::vector<LegendEntry>& entries) {
+double head_width(std::string_view title, const std::vector<LegendEntry>& legend) {
   double width = 0;
-  for (const LegendEntry& entry : entries) width += entry_width(entry);
-  return width;
+  for (const LegendEntry& entry : legend) width += entry_width(entry);
+  return 2 * kMargin + std::max(width, text_width(title, kTitleFont));
 }
 
-std::string hatch_definition() {
-  return cat("<defs><pattern id=\"idle\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">",
-             "<path d=\"M0 0H6V6H0Z\"", attribute("fill", to_string(kIdle)), "/>",
-             "<path d=\"M-1 1L1 -1M0 6L6 0M5 7L7 5\"", attribute("stroke", "#c8c8c8"), "/>",
-             "</pattern></defs>\n");
+std::string draw_foot(const Layout& layout, std::string_view text) {
+  return text_element(kMargin, layout.bottom + 40, attribute("font-size", kFootFont), text);
 }
+
+double foot_width(std::string_view text) { return 2 * kMargin + text_width(text, kFootFont); }
 
 std::string draw_time_axis(const Layout& layout, const TimeScale& scale, Seconds end) {
   constexpr double kPixelsPerTick = 70;
@@ -275,18 +292,19 @@ std::string draw_rank_names(const Layout& layout, int32_t ranks, double row_extr
   return cat("<g", attribute("font-size", font), attribute("text-anchor", "end"), ">\n", names, "</g>\n");
 }
 
-std::string draw_laps(const Layout& layout, const std::vector<Lap>& laps,
-                      const schedule::PipelineShape& shape, const TimeScale& scale, double y, double height) {
+std::string draw_actions(const Layout& layout, const std::vector<TimedAction>& actions,
+                         const schedule::PipelineShape& shape, const TimeScale& scale, double y,
+                         double height) {
   constexpr double kLargestFont = 12;
   const std::string widest_number = cat(shape.microbatches - 1);
   std::string boxes;
   std::string numbers;
-  for (const Lap& lap : laps) {
-    const Box box = layout.box_of(lap.interval, y, height);
-    const Colour colour = colour_of(lap.action.op, lap.action.chunk, shape.chunks_per_rank);
+  for (const TimedAction& timed : actions) {
+    const Box box = layout.box_of(timed.interval, y, height);
+    const Colour colour = colour_of(timed.action.op, timed.action.chunk, shape.chunks_per_rank);
     boxes +=
-        rect_element(box, attribute("fill", to_string(colour)), tip_of(lap, shape.chunks_per_rank, scale));
-    const std::string number = cat(lap.action.microbatch);
+        rect_element(box, attribute("fill", to_string(colour)), tip_of(timed, shape.chunks_per_rank, scale));
+    const std::string number = cat(timed.action.microbatch);
     // In one size, as far as it can be.
     double font = fitting_font_size(widest_number, box, kLargestFont);
     if (font == 0) font = fitting_font_size(number, box, kLargestFont);
@@ -303,6 +321,7 @@ std::string draw_laps(const Layout& layout, const std::vector<Lap>& laps,
 
 std::string draw_idle(const Layout& layout, const std::vector<Interval>& gaps, const TimeScale& scale,
                       double y, double height, std::string_view what) {
+  if (gaps.empty()) return {};
   std::string boxes;
   for (const Interval& gap : gaps) {
     boxes += rect_element(layout.box_of(gap, y, height), {}, cat(what, ", ", span_text(scale, gap)));

@@ -28,18 +28,18 @@ std::string time_text(const TimeScale& scale, schedule::Seconds time);
 /// 0.2727 as "27.27%".
 std::string percent_text(double share);
 
-/// A compute action, or time without one, on one rank.
-struct Lap {
+/// A compute action and when its rank did it.
+struct TimedAction {
   schedule::Action action;
   schedule::Interval interval;
 };
 
 /// The compute actions of `rank` that take time, in order.
-std::vector<Lap> laps_of(const schedule::Schedule& schedule, const schedule::Simulation& simulation,
-                         int32_t rank);
+std::vector<TimedAction> timed_actions(const schedule::Schedule& schedule,
+                                       const schedule::Simulation& simulation, int32_t rank);
 
-/// The time between one lap and the next, where there is any.
-std::vector<schedule::Interval> gaps_between(const std::vector<Lap>& laps);
+/// The time between one and the next, where there is any.
+std::vector<schedule::Interval> gaps_between(const std::vector<TimedAction>& actions);
 
 /// The last end of any compute action.
 schedule::Seconds end_of(const schedule::Schedule& schedule, const schedule::Simulation& simulation);
@@ -47,6 +47,9 @@ schedule::Seconds end_of(const schedule::Schedule& schedule, const schedule::Sim
 /// Throws ConfigError unless `schedule` is valid, `simulation` has one interval for each of its actions, each
 /// finite and not ending before its start, and there are few enough of them to draw.
 void require_drawable(const schedule::Schedule& schedule, const schedule::Simulation& simulation);
+
+/// Between the drawing and the document's edges, in pixels.
+inline constexpr double kMargin = 16;
 
 /// Where the rows stand, in pixels.
 struct Layout {
@@ -80,12 +83,16 @@ struct LegendEntry {
 /// The ops and chunks that occur in `schedule`.
 std::vector<LegendEntry> legend_entries(const schedule::Schedule& schedule);
 
-/// The entries side by side from (x, y), the top left corner; and how wide that is.
-std::string draw_legend(const std::vector<LegendEntry>& entries, double x, double y);
-double legend_width(const std::vector<LegendEntry>& entries);
+/// The title with the legend below it, which take up the space above the plot, and the pattern for idle
+/// time; once per document. And how wide that is, margins included.
+std::string draw_head(std::string_view title, const std::vector<LegendEntry>& legend);
+double head_width(std::string_view title, const std::vector<LegendEntry>& legend);
 
-/// The pattern that idle time is filled with; once per document, before its use.
-std::string hatch_definition();
+/// The line below the time axis, and how wide it is, margins included; a document ends kFootHeight below the
+/// last row.
+inline constexpr double kFootHeight = 54;
+std::string draw_foot(const Layout& layout, std::string_view text);
+double foot_width(std::string_view text);
 
 /// Lines at round times behind the rows, their numbers below, and what they count.
 std::string draw_time_axis(const Layout& layout, const TimeScale& scale, schedule::Seconds end);
@@ -94,8 +101,9 @@ std::string draw_time_axis(const Layout& layout, const TimeScale& scale, schedul
 std::string draw_rank_names(const Layout& layout, int32_t ranks, double row_extra);
 
 /// One row of boxes, with the microbatch in each where it is readable. `y` is its upper edge.
-std::string draw_laps(const Layout& layout, const std::vector<Lap>& laps,
-                      const schedule::PipelineShape& shape, const TimeScale& scale, double y, double height);
+std::string draw_actions(const Layout& layout, const std::vector<TimedAction>& actions,
+                         const schedule::PipelineShape& shape, const TimeScale& scale, double y,
+                         double height);
 
 /// The hatched boxes of time without work; `what` is for their tool tips.
 std::string draw_idle(const Layout& layout, const std::vector<schedule::Interval>& gaps,

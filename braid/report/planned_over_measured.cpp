@@ -13,9 +13,6 @@ using schedule::Schedule;
 using schedule::Seconds;
 using schedule::Simulation;
 
-constexpr double kTitleFont = 16;
-constexpr double kMargin = 16;
-
 // The gaps of a rank's measured row, each cut to the part in which the rank waited for input.
 // `measured` has the same intervals as `records`, on the drawing's clock.
 std::vector<Interval> waits_of(const std::vector<ActionRecord>& records,
@@ -49,7 +46,6 @@ std::string draw_planned_over_measured(const Timeline& timeline, const Simulatio
   constexpr double kPlanHeight = 9;
   constexpr double kGap = 1;
   constexpr double kRowExtra = kPlanHeight + kGap;
-  constexpr double kFont = 12;
   const Schedule& schedule = timeline.schedule;
   const Simulation measured = measured_simulation(timeline);
   require_drawable(schedule, planned);
@@ -65,25 +61,21 @@ std::string draw_planned_over_measured(const Timeline& timeline, const Simulatio
   const std::string sums = footer(planned, measured, scale);
 
   const double width =
-      std::max({layout.left + layout.plot_width + kMargin, 2 * kMargin + text_width(title, kTitleFont),
-                2 * kMargin + legend_width(legend), 2 * kMargin + text_width(sums, kFont)});
-  std::string svg = svg_begin(width, layout.bottom + 54, title) + hatch_definition();
-  svg +=
-      text_element(kMargin, 26, attribute("font-size", kTitleFont) + attribute("font-weight", "bold"), title);
-  svg += draw_legend(legend, kMargin, 38);
+      std::max({layout.left + layout.plot_width + kMargin, head_width(title, legend), foot_width(sums)});
+  std::string svg = svg_begin(width, layout.bottom + kFootHeight, title) + draw_head(title, legend);
   svg += draw_time_axis(layout, scale, end) + draw_rank_names(layout, schedule.shape.ranks, kRowExtra);
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
     const auto row = static_cast<size_t>(rank);
     const double y = layout.top + layout.row_pitch * rank;
-    const std::vector<Lap> laps = laps_of(schedule, plan, rank);
-    svg += draw_idle(layout, gaps_between(laps), scale, y, kPlanHeight, "planned idle");
-    svg += draw_laps(layout, laps, schedule.shape, scale, y, kPlanHeight);
+    const std::vector<TimedAction> actions = timed_actions(schedule, plan, rank);
+    svg += draw_idle(layout, gaps_between(actions), scale, y, kPlanHeight, "planned idle");
+    svg += draw_actions(layout, actions, schedule.shape, scale, y, kPlanHeight);
     svg += draw_idle(layout, waits_of(timeline.ranks[row], measured.ranks[row]), scale, y + kRowExtra,
                      layout.row_height, "waiting");
-    svg += draw_laps(layout, laps_of(schedule, measured, rank), schedule.shape, scale, y + kRowExtra,
-                     layout.row_height);
+    svg += draw_actions(layout, timed_actions(schedule, measured, rank), schedule.shape, scale, y + kRowExtra,
+                        layout.row_height);
   }
-  svg += text_element(kMargin, layout.bottom + 40, attribute("font-size", kFont), sums);
+  svg += draw_foot(layout, sums);
   return svg + svg_end();
 }
 

@@ -12,10 +12,7 @@ namespace {
 using schedule::Schedule;
 using schedule::Simulation;
 
-constexpr double kTitleFont = 16;
-constexpr double kFooterFont = 12;
 constexpr double kPeakFont = 11;
-constexpr double kMargin = 16;
 
 std::string peak_text(const DrawOptions& options, int64_t peak) {
   return options.peak_unit == "bytes" && peak >= 0 ? bytes_text(static_cast<uint64_t>(peak)) : cat(peak);
@@ -65,23 +62,18 @@ std::string draw_svg(const Schedule& schedule, const Simulation& simulation, con
   std::vector<LegendEntry> legend = legend_entries(schedule);
   legend.push_back({.text = "idle", .is_hatched = true});
 
-  const double width =
-      std::max({layout.left + layout.plot_width + kMargin + peak_column_width(options),
-                2 * kMargin + text_width(title, kTitleFont), 2 * kMargin + legend_width(legend)});
-  std::string svg = svg_begin(width, layout.bottom + 54, title) + hatch_definition();
-  svg +=
-      text_element(kMargin, 26, attribute("font-size", kTitleFont) + attribute("font-weight", "bold"), title);
-  svg += draw_legend(legend, kMargin, 38);
+  const std::string sums = footer(simulation, scale);
+  const double width = std::max({layout.left + layout.plot_width + kMargin + peak_column_width(options),
+                                 head_width(title, legend), foot_width(sums)});
+  std::string svg = svg_begin(width, layout.bottom + kFootHeight, title) + draw_head(title, legend);
   svg += draw_time_axis(layout, scale, end) + draw_rank_names(layout, schedule.shape.ranks, 0);
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
     const double y = layout.top + layout.row_pitch * rank;
-    const std::vector<Lap> laps = laps_of(schedule, simulation, rank);
-    svg += draw_idle(layout, gaps_between(laps), scale, y, layout.row_height, "idle");
-    svg += draw_laps(layout, laps, schedule.shape, scale, y, layout.row_height);
+    const std::vector<TimedAction> actions = timed_actions(schedule, simulation, rank);
+    svg += draw_idle(layout, gaps_between(actions), scale, y, layout.row_height, "idle");
+    svg += draw_actions(layout, actions, schedule.shape, scale, y, layout.row_height);
   }
-  svg += draw_peaks(layout, options);
-  svg += text_element(kMargin, layout.bottom + 40, attribute("font-size", kFooterFont),
-                      footer(simulation, scale));
+  svg += draw_peaks(layout, options) + draw_foot(layout, sums);
   return svg + svg_end();
 }
 

@@ -1,0 +1,296 @@
+#include "braid/report/schedule_svg.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "braid/base/error.h"
+#include "braid/report/timeline_samples.h"
+#include "braid/report/xml_reader.h"
+
+namespace braid::report {
+namespace {
+
+using schedule::Durations;
+using schedule::Schedule;
+using schedule::Seconds;
+using schedule::Simulation;
+
+// What the boxes of one rank must show, in the order in which they are drawn.
+std::vector<schedule::Interval> drawn_intervals(const Schedule& schedule, const Simulation& simulation,
+                                                size_t rank) {
+  std::vector<schedule::Interval> intervals;
+  for (size_t i = 0; i < schedule.ranks[rank].size(); ++i) {
+    if (is_compute(schedule.ranks[rank][i].op)) intervals.push_back(simulation.ranks[rank][i]);
+  }
+  return intervals;
+}
+
+bool is_idle(const TippedBox& box) { return box.tip.starts_with("idle"); }
+
+// The boxes of each rank, from top to bottom; idle ones and actions.
+std::vector<std::vector<TippedBox>> rows_of(const std::vector<XmlElement>& elements) {
+  std::map<double, std::vector<TippedBox>> rows;
+  for (const TippedBox& box : tipped_boxes(elements)) rows[box.y].push_back(box);
+  std::vector<std::vector<TippedBox>> sorted;
+  for (auto& [y, row] : rows) sorted.push_back(std::move(row));
+  return sorted;
+}
+
+void expect_to_scale(const Schedule& schedule, const Simulation& simulation) {
+  constexpr double kRounding = 0.0101;  // each coordinate to 0.005
+  const auto elements = XmlReader(draw_svg(schedule, simulation, {})).read();
+  const auto rows = rows_of(elements);
+  ASSERT_EQ(rows.size(), schedule.ranks.size());
+  const double width = elements[0].number("width");
+  double pixels_per_second = 0;
+  double previous_bottom = 0;
+  for (size_t rank = 0; rank < rows.size(); ++rank) {
+    std::vector<TippedBox> row = rows[rank];
+    EXPECT_GE(row[0].y, previous_bottom);
+    previous_bottom = row[0].y + row[0].height;
+    const auto intervals = drawn_intervals(schedule, simulation, rank);
+    size_t action = 0;
+    for (const TippedBox& box : row) {
+      if (is_idle(box)) continue;
+      ASSERT_LT(action, intervals.size());
+      const auto [start, end] = intervals[action++];
+      if (pixels_per_second == 0) pixels_per_second = box.width / (end - start).count();
+      EXPECT_NEAR(box.width, (end - start).count() * pixels_per_second, box.width * 1e-3 + kRounding);
+      EXPECT_NEAR(box.x, 64 + start.count() * pixels_per_second, box.x * 1e-3 + kRounding);
+    }
+    EXPECT_EQ(action, intervals.size());
+    std::sort(row.begin(), row.end(), [](const TippedBox& a, const TippedBox& b) { return a.x < b.x; });
+    for (size_t i = 1; i < row.size(); ++i) {
+      EXPECT_NEAR(row[i].x, row[i - 1].x + row[i - 1].width, 2 * kRounding)
+          << "actions and idle time fill the row without overlap: " << row[i].tip;
+    }
+    EXPECT_FALSE(is_idle(row.front())) << "idle time is between actions";
+    EXPECT_FALSE(is_idle(row.back()));
+    EXPECT_LE(row.back().x + row.back().width, width + kRounding);
+  }
+  EXPECT_LE(previous_bottom, elements[0].number("height"));
+}
+
+TEST(DrawSvg, BoxesAreToScaleFillTheRowsAndStayInside) {
+  const Durations uneven = {
+      .stages = {{.forward = Seconds(0.7), .backward_input = Seconds(1.1), .backward_weight = Seconds(0.37)}},
+      .communication = Seconds(0.21)};
+  for (int32_t ranks = 1; ranks <= 5; ++ranks) {
+    for (const int32_t microbatches : {1, 2, 3, 7}) {
+      for (const std::string_view mode : {"FThenB", "1F1B"}) {
+        const Schedule schedule = schedule::generate(mode, {.ranks = ranks, .microbatches = microbatches});
+        expect_to_scale(schedule, simulate(schedule, {}));
+        expect_to_scale(schedule, simulate(schedule, uneven));
+        expect_to_scale(lower(schedule, {}), simulate(lower(schedule, {}), uneven));
+      }
+    }
+  }
+  expect_to_scale(v_schedule(), simulate(v_schedule(), uneven));
+}
+
+TEST(DrawSvg, GoldenDocument) {
+  const Schedule schedule = schedule::generate("1F1B", {.ranks = 2, .microbatches = 2});
+  EXPECT_EQ(draw_svg(schedule, simulate(schedule, {}), {.peaks = {2, 1}}),
+            R"svg(<?xml version="1.0" encoding="UTF-8"?>
+<svg xmlns="http://www.w3.org/2000/svg" version="1.1" width="722" height="186" viewBox="0 0 722 186" font-family="Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif" font-size="12" fill="#24292f">
+<title>1F1B: p = 2 ranks, m = 2 microbatches, v = 1 chunk per rank</title>
+<rect x="0" y="0" width="722" height="186" fill="#ffffff"/>
+<defs><pattern id="idle" width="6" height="6" patternUnits="userSpaceOnUse"><path d="M0 0H6V6H0Z" fill="#f2f2f2"/><path d="M-1 1L1 -1M0 6L6 0M5 7L7 5" stroke="#c8c8c8"/></pattern></defs>
+<text x="16" y="26" font-size="16" font-weight="bold">1F1B: p = 2 ranks, m = 2 microbatches, v = 1 chunk per rank</text>
+<rect x="16" y="38" width="12" height="12" fill="#2f4fb0"/>
+<text x="33" y="48" font-size="11">F forward</text>
+<rect x="110.4" y="38" width="12" height="12" fill="#e69f00"/>
+<text x="127.4" y="48" font-size="11">B backward (both gradients)</text>
+<rect x="323.6" y="38" width="12" height="12" fill="url(#idle)"/>
+<text x="340.6" y="48" font-size="11">idle</text>
+<g stroke="#dcdcdc">
+<line x1="64" y1="71" x2="64" y2="136"/>
+<line x1="179.56" y1="71" x2="179.56" y2="136"/>
+<line x1="295.11" y1="71" x2="295.11" y2="136"/>
+<line x1="410.67" y1="71" x2="410.67" y2="136"/>
+<line x1="526.22" y1="71" x2="526.22" y2="136"/>
+</g>
+<g font-size="10" text-anchor="middle">
+<text x="64" y="147">0</text>
+<text x="179.56" y="147">2</text>
+<text x="295.11" y="147">4</text>
+<text x="410.67" y="147">6</text>
+<text x="526.22" y="147">8</text>
+</g>
+<text x="56" y="147" font-size="10" text-anchor="end">time</text>
+<g font-size="12" text-anchor="end">
+<text x="56" y="91.32">rank 0</text>
+<text x="56" y="120.32">rank 1</text>
+</g>
+<g fill="url(#idle)">
+<rect x="179.56" y="74" width="115.56" height="26"><title>idle, 2 to 4</title></rect>
+<rect x="410.67" y="74" width="57.78" height="26"><title>idle, 6 to 7</title></rect>
+</g>
+<g stroke="#ffffff" stroke-width="0.75">
+<rect x="64" y="74" width="57.78" height="26" fill="#2f4fb0"><title>F0, 0 to 1</title></rect>
+<rect x="121.78" y="74" width="57.78" height="26" fill="#2f4fb0"><title>F1, 1 to 2</title></rect>
+<rect x="295.11" y="74" width="115.56" height="26" fill="#e69f00"><title>B0, 4 to 6</title></rect>
+<rect x="468.44" y="74" width="115.56" height="26" fill="#e69f00"><title>B1, 7 to 9</title></rect>
+</g>
+<g text-anchor="middle" pointer-events="none">
+<text x="92.89" y="91.32" font-size="12" fill="#ffffff">0</text>
+<text x="150.67" y="91.32" font-size="12" fill="#ffffff">1</text>
+<text x="352.89" y="91.32" font-size="12" fill="#000000">0</text>
+<text x="526.22" y="91.32" font-size="12" fill="#000000">1</text>
+</g>
+<g stroke="#ffffff" stroke-width="0.75">
+<rect x="121.78" y="103" width="57.78" height="26" fill="#2f4fb0"><title>F0, 1 to 2</title></rect>
+<rect x="179.56" y="103" width="115.56" height="26" fill="#e69f00"><title>B0, 2 to 4</title></rect>
+<rect x="295.11" y="103" width="57.78" height="26" fill="#2f4fb0"><title>F1, 4 to 5</title></rect>
+<rect x="352.89" y="103" width="115.56" height="26" fill="#e69f00"><title>B1, 5 to 7</title></rect>
+</g>
+<g text-anchor="middle" pointer-events="none">
+<text x="150.67" y="120.32" font-size="12" fill="#ffffff">0</text>
+<text x="237.33" y="120.32" font-size="12" fill="#000000">0</text>
+<text x="324" y="120.32" font-size="12" fill="#ffffff">1</text>
+<text x="410.67" y="120.32" font-size="12" fill="#000000">1</text>
+</g>
+<g font-size="11">
+<text x="600" y="67">peak activations</text>
+<text x="600" y="90.96">2</text>
+<text x="600" y="119.96">1</text>
+</g>
+<text x="16" y="172" font-size="12">step time 9, bubble rate 33.33%</text>
+</svg>
+)svg");
+}
+
+TEST(DrawSvg, ManyRanksStaySmallEnough) {
+  const Schedule schedule = schedule::generate("1F1B", {.ranks = 32, .microbatches = 64});
+  const std::string svg = draw_svg(schedule, simulate(schedule, {}), {});
+  EXPECT_LT(svg.size(), 1'000'000u);
+  const auto elements = XmlReader(svg).read();
+  EXPECT_LE(elements[0].number("width"), 3200);
+  EXPECT_LE(elements[0].number("height"), 850);
+  int64_t numbers = 0;
+  for (const std::string& text : texts_of(elements)) {
+    if (text == "63") ++numbers;
+  }
+  EXPECT_EQ(numbers, 64) << "each rank's last forward and backward still show their number";
+}
+
+TEST(DrawSvg, NumbersThatDoNotFitAreLeftToTheToolTip) {
+  const Schedule schedule = schedule::generate("FThenB", {.ranks = 1, .microbatches = 1000});
+  const auto elements = XmlReader(draw_svg(schedule, simulate(schedule, {}), {})).read();
+  const auto texts = texts_of(elements);
+  EXPECT_EQ(std::count(texts.begin(), texts.end(), "999"), 0);
+  const auto boxes = tipped_boxes(elements);
+  ASSERT_EQ(boxes.size(), 2000u);
+  EXPECT_EQ(boxes[999].tip, "F999, 999 to 1000");
+}
+
+TEST(DrawSvg, ChunksHaveShadesAndToolTips) {
+  const auto elements = XmlReader(draw_svg(v_schedule(), simulate(v_schedule(), {}), {})).read();
+  std::set<std::string> fills;
+  for (const XmlElement& element : elements) {
+    if (element.name == "title" && element.text == "F0 chunk 1, 3 to 4") {
+      fills.insert(elements[static_cast<size_t>(element.parent)].attributes.at("fill"));
+    }
+    if (element.name == "title" && element.text == "F0 chunk 0, 0 to 1") {
+      fills.insert(elements[static_cast<size_t>(element.parent)].attributes.at("fill"));
+    }
+  }
+  EXPECT_EQ(fills.size(), 2u);
+  const auto texts = texts_of(elements);
+  EXPECT_EQ(texts[0], "V: p = 2 ranks, m = 1 microbatch, v = 2 chunks per rank");
+  EXPECT_EQ(std::vector<std::string>(texts.begin() + 1, texts.begin() + 8),
+            (std::vector<std::string>{"F forward, chunk 0", "chunk 1", "I input gradient, chunk 0", "chunk 1",
+                                      "W weight gradient, chunk 0", "chunk 1", "idle"}));
+  EXPECT_EQ(texts.back(), "step time 9, bubble rate 33.33%");
+}
+
+TEST(DrawSvg, SecondsAreToldInTheUnitThatSuits) {
+  const Schedule schedule = schedule::generate("1F1B", {.ranks = 1, .microbatches = 1});
+  const auto last_text = [&](double second) {
+    const Durations durations = {.stages = {{Seconds(second), Seconds(second), Seconds(second)}}};
+    return texts_of(
+               XmlReader(draw_svg(schedule, simulate(schedule, durations), {.time_unit = TimeUnit::kSeconds}))
+                   .read())
+        .back();
+  };
+  EXPECT_EQ(last_text(0.5), "step time 1.5 s, bubble rate 0%");
+  EXPECT_EQ(last_text(0.01), "step time 30 ms, bubble rate 0%");
+  EXPECT_EQ(last_text(2e-5), "step time 60 \u00b5s, bubble rate 0%");
+}
+
+TEST(DrawSvg, PeaksStandAtTheirRows) {
+  const Schedule schedule = schedule::generate("1F1B", {.ranks = 2, .microbatches = 2});
+  const auto texts = [&](const DrawOptions& options) {
+    return texts_of(XmlReader(draw_svg(schedule, simulate(schedule, {}), options)).read());
+  };
+  const auto has = [](const std::vector<std::string>& all, std::string_view text) {
+    return std::find(all.begin(), all.end(), text) != all.end();
+  };
+  const auto bytes = texts({.peaks = {int64_t{3} << 30, 512}, .peak_unit = "bytes"});
+  EXPECT_TRUE(has(bytes, "peak"));
+  EXPECT_TRUE(has(bytes, "3.00 GiB"));
+  EXPECT_TRUE(has(bytes, "512 B"));
+  const auto others = texts({.peaks = {31, 17}, .peak_unit = "<units>"});
+  EXPECT_TRUE(has(others, "peak <units>"));
+  EXPECT_TRUE(has(others, "31"));
+  EXPECT_FALSE(has(texts({}), "peak activations"));
+}
+
+TEST(DrawSvg, NamesAreEscapedAndNothingTakesTimeIsDrawnEmpty) {
+  Schedule schedule = schedule::generate("1F1B", {.ranks = 1, .microbatches = 1});
+  schedule.name = "<script>\"&\xff";
+  const Durations none = {.stages = {{Seconds(0), Seconds(0), Seconds(0)}}};
+  const auto elements = XmlReader(draw_svg(schedule, simulate(schedule, none), {})).read();
+  EXPECT_EQ(elements[1].text, "<script>\"&\uFFFD: p = 1 rank, m = 1 microbatch, v = 1 chunk per rank");
+  EXPECT_TRUE(tipped_boxes(elements).empty());
+}
+
+TEST(DrawSvg, MisuseIsRefused) {
+  const Schedule schedule = schedule::generate("1F1B", {.ranks = 2, .microbatches = 2});
+  const Simulation simulation = simulate(schedule, {});
+  const auto error_of = [&](const Simulation& times, const DrawOptions& options) -> std::string {
+    try {
+      draw_svg(schedule, times, options);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error_of(simulation, {.peaks = {1, 2, 3}}),
+            "a drawing of 2 ranks needs as many peaks or none, got 3");
+  Simulation wrong = simulation;
+  wrong.ranks.pop_back();
+  EXPECT_EQ(error_of(wrong, {}),
+            "schedule 1F1B has 2 ranks, but the times are of 1: take the simulation of this very schedule");
+  wrong = simulation;
+  wrong.ranks[1].pop_back();
+  EXPECT_EQ(error_of(wrong, {}),
+            "rank 1 has 4 actions, but times of 3: take the simulation of this very schedule");
+  wrong = simulation;
+  wrong.ranks[0][1].end = Seconds(0.5);
+  EXPECT_EQ(error_of(wrong, {}),
+            "schedule 1F1B, rank 0, position 1 (F1) runs from 1 to 0.5: times must be finite and not run "
+            "backwards");
+  wrong.ranks[0][1].end = Seconds(std::numeric_limits<double>::infinity());
+  EXPECT_NE(error_of(wrong, {}).find("must be finite"), std::string::npos);
+  wrong = simulation;
+  wrong.ranks[0][0].start = Seconds(-1);
+  EXPECT_EQ(error_of(wrong, {}),
+            "schedule 1F1B, rank 0, position 0 (F0) starts at -1: a drawing begins at 0");
+  const Schedule large = schedule::generate("FThenB", {.ranks = 1, .microbatches = 100'001});
+  try {
+    draw_svg(large, simulate(large, {}), {});
+    ADD_FAILURE() << "no error";
+  } catch (const ConfigError& error) {
+    EXPECT_STREQ(error.what(),
+                 "schedule FThenB has 200002 actions, too many to draw (at most 200000): take fewer ranks or "
+                 "microbatches");
+  }
+}
+
+}  // namespace
+}  // namespace braid::report
