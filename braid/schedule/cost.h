@@ -1,0 +1,29 @@
+// By what schedules for the same work are compared.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+#include "braid/schedule/schedule.h"
+#include "braid/schedule/workload.h"
+
+namespace braid::schedule {
+
+/// Times in parts per thousand million of the time that the busiest rank computes: rounding of sums must not
+/// decide between schedules, and so neither must it hide that one of them keeps less. Smaller is better, the
+/// first member counts most.
+struct Cost {
+  int64_t longest_span = 0;
+  int64_t step_time = 0;
+  int64_t peak_memory = 0;  ///< of the rank that keeps most, in the unit of the workload's memory
+
+  friend auto operator<=>(const Cost&, const Cost&) = default;
+};
+
+/// `time` in the unit of Cost. 0 if the busiest rank has nothing to do.
+int64_t parts_of(Seconds time, Seconds busiest);
+
+/// What `schedule` costs. Throws as simulate and peak_memory do.
+Cost cost_of(const Schedule& schedule, const Workload& workload);
+
+}  // namespace braid::schedule
