@@ -84,7 +84,8 @@ void validate_schedule(const PretrainOptions& options) {
       .ranks = static_cast<int32_t>(pipeline_ranks(options)),
       .chunks_per_rank = static_cast<int32_t>(pipeline_chunks(options)),
       .microbatches = static_cast<int32_t>(options.gradient_accumulation_steps)};
-  if (options.schedule_times) schedule::parse_durations(*options.schedule_times, shape.chunks_per_rank, "--schedule_times");
+  if (options.schedule_times)
+    schedule::parse_durations(*options.schedule_times, shape.chunks_per_rank, "--schedule_times");
   if (options.profile_steps) profiled_steps(*options.profile_steps);
   if (const auto file = schedule_file(options)) {
     require<ConfigError>(options.virtual_pp_degree == 1, "--virtual_pp_degree ", options.virtual_pp_degree,

@@ -14,8 +14,8 @@ using schedule::Simulation;
 
 constexpr double kPeakFont = 11;
 
-std::string peak_text(const DrawOptions& options, int64_t peak) {
-  return options.peak_unit == "bytes" && peak >= 0 ? bytes_text(static_cast<uint64_t>(peak)) : cat(peak);
+std::string peak_text(const DrawOptions& options, double peak) {
+  return options.peak_unit == "bytes" && peak >= 0 ? bytes_text(static_cast<uint64_t>(peak)) : brief(peak, 5);
 }
 
 std::string peak_heading(const DrawOptions& options) {
@@ -25,7 +25,7 @@ std::string peak_heading(const DrawOptions& options) {
 double peak_column_width(const DrawOptions& options) {
   if (options.peaks.empty()) return 0;
   double width = text_width(peak_heading(options), kPeakFont);
-  for (const int64_t peak : options.peaks) {
+  for (const double peak : options.peaks) {
     width = std::max(width, text_width(peak_text(options, peak), kPeakFont));
   }
   return width + kMargin;

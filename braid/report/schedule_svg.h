@@ -19,7 +19,7 @@ enum class TimeUnit {
 struct DrawOptions {
   TimeUnit time_unit = TimeUnit::kRelative;
   /// Told at the right end of each rank's row; one for each rank, or none.
-  std::vector<int64_t> peaks{};
+  std::vector<double> peaks{};
   /// Above the peaks: "activations", "bytes". Bytes are written as "3.20 GiB".
   std::string peak_unit = "activations";
 };

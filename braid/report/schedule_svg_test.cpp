@@ -230,7 +230,7 @@ TEST(DrawSvg, PeaksStandAtTheirRows) {
   const auto has = [](const std::vector<std::string>& all, std::string_view text) {
     return std::find(all.begin(), all.end(), text) != all.end();
   };
-  const auto bytes = texts({.peaks = {int64_t{3} << 30, 512}, .peak_unit = "bytes"});
+  const auto bytes = texts({.peaks = {3.0 * (1 << 30), 512}, .peak_unit = "bytes"});
   EXPECT_TRUE(has(bytes, "peak"));
   EXPECT_TRUE(has(bytes, "3.00 GiB"));
   EXPECT_TRUE(has(bytes, "512 B"));

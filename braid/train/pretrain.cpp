@@ -16,7 +16,9 @@
 #include "braid/model/llama.h"
 #include "braid/pipeline/layer_chunk.h"
 #include "braid/report/interval_meter.h"
+#include "braid/schedule/csv.h"
 #include "braid/schedule/forward_only.h"
+#include "braid/schedule/memory.h"
 #include "braid/tensor/memory.h"
 #include "braid/train/microbatch_source.h"
 #include "braid/train/part_times.h"
@@ -87,7 +89,14 @@ class Rank {
     if (needs_times(job_.options)) {
       times = measure_parts(job_.model, activation(job_.options.per_device_train_batch_size), pipeline_);
     }
-    return make_plan(job_.options, job_.model, times);
+    PipelinePlan plan = make_plan(job_.options, job_.model, times);
+    // A CSV file may differ from node to node.
+    const std::vector<std::string> schedules = pipeline_.all_gather_bytes(schedule::to_csv(plan.compute));
+    for (size_t rank = 0; rank < schedules.size(); ++rank) {
+      require<ConfigError>(schedules[rank] == schedules.front(), "rank ", rank, " has another schedule (",
+                           plan.compute.name, ") than rank 0: all ranks must see the same file");
+    }
+    return plan;
   }
 
   comm::PipelineLinkOptions link_options() const {
