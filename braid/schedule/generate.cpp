@@ -7,8 +7,10 @@
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
+#include "braid/schedule/building_blocks.h"
 #include "braid/schedule/f_then_b.h"
 #include "braid/schedule/one_f_one_b.h"
+#include "braid/schedule/zb_v.h"
 
 namespace braid::schedule {
 namespace {
@@ -22,6 +24,9 @@ Schedule fixed_order(const PipelineShape& shape, const Workload&) {
 constexpr std::array kModes = {
     Mode{"FThenB", "all forwards, then all backwards", 1, fixed_order<f_then_b>},
     Mode{"1F1B", "one forward, one backward", 1, fixed_order<one_f_one_b>},
+    Mode{"ZBVPP", "two chunks per rank in a V, arranged for the times within the memory limit", 2, zbvpp},
+    Mode{"V-Half", "the same with about half of 1F1B's memory", 2, v_half},
+    Mode{"V-Min", "the same with about a third of 1F1B's memory", 2, v_min},
 };
 
 std::string names(std::string_view between) {
