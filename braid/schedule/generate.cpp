@@ -7,6 +7,7 @@
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
+#include "braid/schedule/building_blocks.h"
 #include "braid/schedule/dual_pipe_v.h"
 #include "braid/schedule/eager_one_f_one_b.h"
 #include "braid/schedule/f_then_b.h"
@@ -16,6 +17,7 @@
 #include "braid/schedule/zb_h1.h"
 #include "braid/schedule/zb_h1_fused.h"
 #include "braid/schedule/zb_h2.h"
+#include "braid/schedule/zb_v.h"
 
 namespace braid::schedule {
 namespace {
@@ -36,6 +38,10 @@ constexpr std::array kModes = {
     Mode{"ZBH2", "ZBH1 with hardly any bubble, in twice the memory", 1, fixed_order<zb_h2>},
     Mode{"InterleavedZB", "ZBH1 over several chunks per rank", {}, fixed_order<interleaved_zb>},
     Mode{"DualPipeV", "two chunks per rank in a V, forwards beside backwards", 2, fixed_order<dual_pipe_v>},
+    Mode{"ZBVPP", "two chunks per rank in a V, arranged for the times within the memory limit", 2, zbvpp,
+         true},
+    Mode{"V-Half", "the same with about half of 1F1B's memory", 2, v_half, true},
+    Mode{"V-Min", "the same with about a third of 1F1B's memory", 2, v_min, true},
 };
 
 std::string lower(std::string_view text) {
