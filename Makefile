@@ -1,6 +1,6 @@
 # The project's commands. Each installs what is missing, builds what is out of date, then does its work.
 .DEFAULT_GOAL := help
-.PHONY: help build pretrain test test-slow bench format lint clean
+.PHONY: help build pretrain test test-slow bench bench-schedules format lint clean
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
 
@@ -23,6 +23,10 @@ bench: ## braid against PyTorch's own pipelining, on the same model, ranks and t
 	@tools/install_python
 	@tools/build braid
 	@BRAID_PYTHON='$(CURDIR)/.deps/venv/bin/python' bench/run
+
+bench-schedules: ## schedules against 1F1B and against their own simulation, on real compute
+	@tools/build braid
+	@bench/schedules
 
 format: ## clang-format, in place
 	@tools/install_dependencies

@@ -55,7 +55,7 @@ int schedule_draw_command(const CommandContext& context) {
   const auto parsed = parse_command(context, table);
   if (!parsed) return 0;
   const schedule::Schedule schedule = schedule_of(parsed->options, parsed->options.mode);
-  const schedule::Workload workload = workload_of(parsed->options, schedule.shape.chunks_per_rank);
+  const schedule::Workload workload = workload_of(parsed->options, schedule.shape);
   give(context, parsed->options,
        report::draw_svg(schedule, schedule::simulate(schedule, workload.durations),
                         {.peaks = peaks_of(schedule, workload), .peak_unit = "memory"}));

@@ -4,6 +4,7 @@
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
+#include "braid/config/schedule_times.h"
 #include "braid/config/text_file.h"
 #include "braid/schedule/check.h"
 #include "braid/schedule/csv.h"
@@ -64,7 +65,8 @@ void add_workload_options(ScheduleTable& table) {
       "times", &S::times,
       {.help = "What a rank's whole part of the model takes for F, I (input gradient), W (weight "
                "gradient) of one microbatch, and what a message takes, in any unit, with commas between: "
-               "F,I,W or F,I,W,MESSAGE. A fused backward takes I + W. Unset: 1,1,1,0.",
+               "F,I,W or F,I,W,MESSAGE; or file:PATH, times of each stage as braid pretrain --profile_steps writes "
+                     "them. A fused backward takes I + W. Unset: 1,1,1,0.",
        .aliases = {"schedule_times"}});
   table.add(
       "memory", &S::memory,
@@ -83,9 +85,10 @@ int32_t chunks_of(const ScheduleOptions& options, std::string_view mode) {
   return schedule::mode_of(mode).chunks.value_or(mode == "VPP" ? 2 : 1);
 }
 
-schedule::Workload workload_of(const ScheduleOptions& options, int32_t chunks) {
+schedule::Workload workload_of(const ScheduleOptions& options, const schedule::PipelineShape& shape) {
+  const int32_t chunks = shape.chunks_per_rank;
   schedule::Workload workload = {
-      .durations = schedule::parse_durations(options.times.value_or("1,1,1,0"), chunks, "--times"),
+      .durations = config::parse_schedule_times(options.times.value_or("1,1,1,0"), shape, "--times"),
       .memory = {.stages = {parse_memory(options.memory.value_or("1,1"), chunks)}, .scale = kMemoryUnit}};
   if (options.memory_limit) workload.memory_limit = memory_units(*options.memory_limit, 1);
   return workload;
@@ -97,15 +100,15 @@ schedule::Schedule schedule_of(const ScheduleOptions& options, std::string_view 
     schedule::Schedule schedule = schedule::from_csv(config::read_text_file(path), path);
     schedule::check(schedule);
     if (options.memory_limit) {
-      const schedule::Workload workload = workload_of(options, schedule.shape.chunks_per_rank);
+      const schedule::Workload workload = workload_of(options, schedule.shape);
       schedule::require_within(schedule, workload.memory, *workload.memory_limit);
     }
     return schedule;
   }
   const int32_t chunks = chunks_of(options, mode);
-  schedule::Schedule schedule = schedule::generate(
-      mode, {.ranks = options.pp, .chunks_per_rank = chunks, .microbatches = options.micro},
-      workload_of(options, chunks));
+  const schedule::PipelineShape shape = {
+      .ranks = options.pp, .chunks_per_rank = chunks, .microbatches = options.micro};
+  schedule::Schedule schedule = schedule::generate(mode, shape, workload_of(options, shape));
   schedule::check(schedule);
   return schedule;
 }

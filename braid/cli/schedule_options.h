@@ -55,9 +55,9 @@ inline constexpr int64_t kMemoryUnit = 720720;
 /// for all else.
 int32_t chunks_of(const ScheduleOptions& options, std::string_view mode);
 
-/// Times and memory as `options` give them, for a rank with so many chunks; memory in kMemoryUnit-ths.
+/// Times and memory as `options` give them, for a pipeline of this shape; memory in kMemoryUnit-ths.
 /// 1,1,1,0 and 1,1 where they give none.
-schedule::Workload workload_of(const ScheduleOptions& options, int32_t chunks);
+schedule::Workload workload_of(const ScheduleOptions& options, const schedule::PipelineShape& shape);
 
 /// The schedule that `options` name, checked: a mode's, or csv:FILE. --pp, --micro and --chunks do not matter
 /// to a file.

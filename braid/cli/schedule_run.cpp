@@ -72,7 +72,7 @@ std::vector<train::EmulatedSchedule> emulated_schedules(const ScheduleOptions& o
     const schedule::Schedule compute = schedule_of(timed, mode);
     ScheduleOptions bytes = timed;
     bytes.memory = options.memory.value_or("0,0");
-    const schedule::Workload workload = workload_of(bytes, compute.shape.chunks_per_rank);
+    const schedule::Workload workload = workload_of(bytes, compute.shape);
     schedule::Memory memory = workload.memory;
     for (schedule::StageMemory& stage : memory.stages) {
       stage.forward_to_backward /= kMemoryUnit;

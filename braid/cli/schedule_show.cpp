@@ -73,7 +73,7 @@ int schedule_show_command(const CommandContext& context) {
   require<ConfigError>(int64_t{options.pp} * options.micro <= kMostCells, "--pp ", options.pp, " x --micro ",
                        options.micro, " is too much to show; keep the product at ", kMostCells, " or less");
   const schedule::Schedule compute = schedule_of(options, options.mode);
-  const schedule::Durations durations = workload_of(options, compute.shape.chunks_per_rank).durations;
+  const schedule::Durations durations = workload_of(options, compute.shape).durations;
   using schedule::ReceivePosting;
   const schedule::Schedule lowered = schedule::lower(
       compute,

@@ -39,7 +39,7 @@ Row simulated(const ScheduleOptions& options, std::string_view mode) {
                        options.chunks.value_or(1), " is too much to simulate; keep the product at ",
                        kMostCells, " or less");
   const schedule::Schedule schedule = schedule_of(options, mode);
-  const schedule::Workload workload = workload_of(options, schedule.shape.chunks_per_rank);
+  const schedule::Workload workload = workload_of(options, schedule.shape);
   const schedule::Simulation simulation = schedule::simulate(schedule, workload.durations);
   return {.name = schedule.name,
           .shape = schedule.shape,

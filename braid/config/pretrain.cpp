@@ -12,6 +12,7 @@
 #include "braid/config/option_file.h"
 #include "braid/config/presets.h"
 #include "braid/config/pretrain_table.h"
+#include "braid/config/schedule_times.h"
 #include "braid/schedule/generate.h"
 
 namespace braid::config {
@@ -53,7 +54,11 @@ void note_unused(const PretrainOptions& options, std::span<const Assignment> giv
   note(options.warmup_steps > 0, {"warmup_ratio"}, "warmup_steps wins");
   note(options.continue_training, {"initializer_range"}, "the weights come from model_name_or_path");
   note(pipeline_ranks(options) == 1, {"enable_send_recv_overlap"},
-       "there is one stage, so there are no messages");
+       "there is one rank, so there are no messages");
+  const bool is_fixed =
+      schedule_file(options) || !schedule::mode_of(options.pipeline_schedule_mode).arranges_for_times;
+  note(is_fixed, {"schedule_times"}, "the schedule does not depend on times");
+  note(!options.do_train, {"profile_steps", "schedule_memory_limit"}, "do_train is off");
 }
 
 void validate_sources(const PretrainOptions& options) {
@@ -84,8 +89,8 @@ void validate_schedule(const PretrainOptions& options) {
       .ranks = static_cast<int32_t>(pipeline_ranks(options)),
       .chunks_per_rank = static_cast<int32_t>(pipeline_chunks(options)),
       .microbatches = static_cast<int32_t>(options.gradient_accumulation_steps)};
-  if (options.schedule_times)
-    schedule::parse_durations(*options.schedule_times, shape.chunks_per_rank, "--schedule_times");
+  if (options.schedule_times && !schedule_file(options))
+    parse_schedule_times(*options.schedule_times, shape, "--schedule_times");
   if (options.profile_steps) profiled_steps(*options.profile_steps);
   if (const auto file = schedule_file(options)) {
     require<ConfigError>(options.virtual_pp_degree == 1, "--virtual_pp_degree ", options.virtual_pp_degree,

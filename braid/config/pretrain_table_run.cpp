@@ -31,11 +31,13 @@ void add_pipeline(Table& table) {
             {.help = "Chunks of layers a rank, for VPP and InterleavedZB; schedules that always have two "
                      "(ZBVPP, V-Half, V-Min, DualPipeV) may leave it at 1.",
              .range = {.at_least = 1, .at_most = 1024}});
-  table.add("schedule_times", &P::schedule_times,
-            {.help = "What a rank's whole part of the model takes for F, I (input gradient) and W (weight "
-                     "gradient) of a microbatch, and what a message takes, in any unit, with commas between: "
-                     "F,I,W or F,I,W,MESSAGE. For schedules that arrange for times (ZBVPP, V-Half, V-Min, "
-                     "auto). Unset: measured at the start."});
+  table.add(
+      "schedule_times", &P::schedule_times,
+      {.help = "What a rank's whole part of the model takes for F, I (input gradient) and W (weight "
+               "gradient) of a microbatch, and what a message takes, in any unit, with commas between: "
+               "F,I,W or F,I,W,MESSAGE; or file:PATH, times of each stage as --profile_steps writes them. "
+               "For schedules that arrange for times (ZBVPP, V-Half, V-Min, "
+               "auto). Unset: measured at the start."});
   table.add(
       "schedule_memory_limit", &P::schedule_memory_limit,
       {.help = "The most that any rank may keep of its microbatches between their forward and their "

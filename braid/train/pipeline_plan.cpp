@@ -5,6 +5,7 @@
 
 #include "braid/base/error.h"
 #include "braid/config/pretrain.h"
+#include "braid/config/schedule_times.h"
 #include "braid/config/text_file.h"
 #include "braid/cost/model_cost.h"
 #include "braid/schedule/csv.h"
@@ -125,7 +126,7 @@ PipelinePlan make_plan(const config::PretrainOptions& options, const config::Mod
                                    .memory_limit = options.schedule_memory_limit};
     workload.durations =
         options.schedule_times
-            ? schedule::parse_durations(*options.schedule_times, shape.chunks_per_rank, "--schedule_times")
+            ? config::parse_schedule_times(*options.schedule_times, shape, "--schedule_times")
             : stage_durations(measured, plan.layers);
     plan.compute = schedule::generate(options.pipeline_schedule_mode, shape, workload);
   } else if (options.schedule_memory_limit) {

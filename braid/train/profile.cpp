@@ -7,6 +7,7 @@
 #include "braid/base/error.h"
 #include "braid/base/text.h"
 #include "braid/checkpoint/file.h"
+#include "braid/config/schedule_times.h"
 #include "braid/report/chrome_trace.h"
 #include "braid/report/planned_over_measured.h"
 
@@ -122,11 +123,13 @@ schedule::Durations measured_durations(const std::vector<report::Timeline>& time
 std::string write_profile(const report::Timeline& timeline, const std::filesystem::path& folder,
                           int64_t step) {
   std::filesystem::create_directories(folder);
-  const schedule::Simulation planned = schedule::simulate(timeline.schedule, measured_durations({timeline}));
+  const schedule::Durations durations = measured_durations({timeline});
+  const schedule::Simulation planned = schedule::simulate(timeline.schedule, durations);
   const std::filesystem::path trace = folder / cat("step-", step, ".trace.json");
   checkpoint::write_text_file(trace, report::chrome_trace(timeline));
   checkpoint::write_text_file(folder / cat("step-", step, ".svg"),
                               report::draw_planned_over_measured(timeline, planned));
+  checkpoint::write_text_file(folder / cat("step-", step, ".times.json"), config::to_json(durations));
   const schedule::Simulation measured = report::measured_simulation(timeline);
   return cat("measured step time ", fixed(measured.step_time.count(), 4), " s, planned ",
              fixed(planned.step_time.count(), 4), " s; bubble ", fixed(100 * measured.bubble_rate, 1),

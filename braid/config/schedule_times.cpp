@@ -1,0 +1,61 @@
+#include "braid/config/schedule_times.h"
+
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "braid/base/error.h"
+#include "braid/config/text_file.h"
+#include "braid/schedule/workload.h"
+
+namespace braid::config {
+namespace {
+
+using schedule::Seconds;
+
+schedule::Durations read_times(const std::string& path) {
+  try {
+    const nlohmann::json json = nlohmann::json::parse(read_text_file(path));
+    schedule::Durations durations = {.stages = {},
+                                     .communication = Seconds(json.at("communication").get<double>())};
+    for (const nlohmann::json& stage : json.at("stages")) {
+      schedule::StageTimes times = {.forward = Seconds(stage.at("forward").get<double>()),
+                                    .backward_input = Seconds(stage.at("backward_input").get<double>()),
+                                    .backward_weight = Seconds(stage.at("backward_weight").get<double>())};
+      if (stage.contains("fused_backward"))
+        times.fused_backward = Seconds(stage["fused_backward"].get<double>());
+      durations.stages.push_back(times);
+    }
+    return durations;
+  } catch (const nlohmann::json::exception& error) {
+    throw ConfigError(cat(path, " is no file of stage times (as --profile_steps writes): ", error.what()));
+  }
+}
+
+}  // namespace
+
+schedule::Durations parse_schedule_times(std::string_view text, const schedule::PipelineShape& shape,
+                                         std::string_view called) {
+  constexpr std::string_view kFile = "file:";
+  if (!text.starts_with(kFile)) return schedule::parse_durations(text, shape.chunks_per_rank, called);
+  const std::string path(text.substr(kFile.size()));
+  schedule::Durations durations = read_times(path);
+  require<ConfigError>(std::ssize(durations.stages) == shape.stages(), called, " ", text, " has times of ",
+                       durations.stages.size(), " stages, but ", shape.ranks, " ranks with ",
+                       shape.chunks_per_rank, " chunks each have ", shape.stages());
+  return durations;
+}
+
+std::string to_json(const schedule::Durations& durations) {
+  nlohmann::ordered_json json = {{"stages", nlohmann::ordered_json::array()},
+                                 {"communication", durations.communication.count()}};
+  for (const schedule::StageTimes& times : durations.stages) {
+    nlohmann::ordered_json stage = {{"forward", times.forward.count()},
+                                    {"backward_input", times.backward_input.count()},
+                                    {"backward_weight", times.backward_weight.count()}};
+    if (times.fused_backward) stage["fused_backward"] = times.fused_backward->count();
+    json["stages"].push_back(std::move(stage));
+  }
+  return json.dump(1) + "\n";
+}
+
+}  // namespace braid::config

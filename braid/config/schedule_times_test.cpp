@@ -1,0 +1,50 @@
+#include "braid/config/schedule_times.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "braid/base/error.h"
+#include "braid/config/test_directory.h"
+
+namespace braid::config {
+namespace {
+
+using schedule::Seconds;
+using testing::HasSubstr;
+
+const schedule::Durations kDurations = {.stages = {{Seconds(0.1), Seconds(0.2), Seconds(0.3)},
+                                                   {Seconds(1.0 / 3), Seconds(2), Seconds(3), Seconds(4)}},
+                                        .communication = Seconds(1e-5)};
+
+std::string refusal(const std::string& text, const schedule::PipelineShape& shape) {
+  try {
+    parse_schedule_times(text, shape, "--times");
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "was accepted";
+}
+
+TEST(ScheduleTimes, NumbersAreSharedAmongChunks) {
+  EXPECT_EQ(parse_schedule_times("2,4,6", {.ranks = 3, .chunks_per_rank = 2}, "--times"),
+            (schedule::Durations{.stages = {{Seconds(1), Seconds(2), Seconds(3)}}}));
+}
+
+TEST(ScheduleTimes, FilesReadBackExactly) {
+  const TestDirectory directory;
+  const std::string path = directory.write("times.json", to_json(kDurations));
+  EXPECT_EQ(parse_schedule_times("file:" + path, {.ranks = 2}, "--times"), kDurations);
+  EXPECT_THAT(refusal("file:" + path, {.ranks = 2, .chunks_per_rank = 2}),
+              HasSubstr("has times of 2 stages, but 2 ranks with 2 chunks each have 4"));
+}
+
+TEST(ScheduleTimes, RefusesFilesThatAreNone) {
+  const TestDirectory directory;
+  EXPECT_THAT(refusal("file:" + directory.write("a", "{}"), {}), HasSubstr("is no file of stage times"));
+  EXPECT_THAT(refusal("file:" + directory.write("b", "F,I"), {}), HasSubstr("is no file of stage times"));
+  EXPECT_THAT(refusal("file:/no/such", {}), HasSubstr("/no/such"));
+  EXPECT_THAT(refusal("1,2", {}), HasSubstr("--times must be 3 numbers"));
+}
+
+}  // namespace
+}  // namespace braid::config
