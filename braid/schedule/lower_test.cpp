@@ -77,7 +77,10 @@ TEST(Lower, EverySmallPipelineOfEveryModeIsSound) {
     for (int32_t ranks = 1; ranks <= 8; ++ranks) {
       for (int32_t microbatches = 1; microbatches <= 24; ++microbatches) {
         SCOPED_TRACE(testing::Message() << mode << " p " << ranks << " m " << microbatches);
-        ASSERT_NO_FATAL_FAILURE(expect_sound(generate(mode, {.ranks = ranks, .microbatches = microbatches})));
+        const PipelineShape shape = {.ranks = ranks,
+                                     .chunks_per_rank = mode_of(mode).chunks.value_or(1),
+                                     .microbatches = microbatches};
+        ASSERT_NO_FATAL_FAILURE(expect_sound(generate(mode, shape)));
       }
     }
   }
