@@ -34,17 +34,17 @@ TEST(TaperedLimits, AreForWhatAStageKeeps) {
 
 TEST(Shorter, TakesTheSecondOnlyIfItGains) {
   const PipelineShape shape = {.ranks = 2, .microbatches = 2};
-  const auto schedule = [&](std::string name, std::string_view last_rank) {
+  const auto schedule = [&](std::string name, std::string_view first_rank) {
     return Schedule{.name = std::move(name),
                     .shape = shape,
-                    .ranks = {parse_actions("F0 F1 B0 B1"), parse_actions(last_rank)}};
+                    .ranks = {parse_actions(first_rank), parse_actions("F0 B0 F1 B1")}};
   };
-  const Schedule early = schedule("early", "F0 B0 F1 B1");
-  const Schedule late = schedule("late", "F0 F1 B0 B1");
+  const Schedule early = schedule("early", "F0 F1 B0 B1");
+  const Schedule late = schedule("late", "F0 B0 F1 B1");
   const Durations durations = {.communication = Seconds(0.25)};
   EXPECT_EQ(shorter(late, early, durations).name, "early");
   EXPECT_EQ(shorter(early, late, durations).name, "early");
-  EXPECT_EQ(shorter(schedule("first", "F0 B0 F1 B1"), early, durations).name, "first");
+  EXPECT_EQ(shorter(schedule("first", "F0 F1 B0 B1"), early, durations).name, "first");
 }
 
 }  // namespace
