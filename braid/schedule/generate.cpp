@@ -7,6 +7,7 @@
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
+#include "braid/schedule/auto_schedule.h"
 #include "braid/schedule/f_then_b.h"
 #include "braid/schedule/one_f_one_b.h"
 
@@ -22,6 +23,7 @@ Schedule fixed_order(const PipelineShape& shape, const Workload&) {
 constexpr std::array kModes = {
     Mode{"FThenB", "all forwards, then all backwards", 1, fixed_order<f_then_b>},
     Mode{"1F1B", "one forward, one backward", 1, fixed_order<one_f_one_b>},
+    Mode{"auto", "the best of all, fitted to times and memory", {}, auto_schedule},
 };
 
 std::string names(std::string_view between) {

@@ -50,10 +50,10 @@ struct Step {
 // A schedule without its weight gradients.
 struct Skeleton {
   std::vector<std::vector<Step>> ranks;
-  std::vector<Position> makers;  // of each hand-over, by tag
-  std::vector<double> busy;      // per rank, weight gradients included
+  std::vector<double> busy;  // per rank, weight gradients included
   double busiest = 0;
   size_t chunks = 1;
+  size_t hand_overs = 0;
 };
 
 Step step_of(const Schedule& compute, const Workload& workload, int32_t rank, const Action& action) {
@@ -78,8 +78,8 @@ Step step_of(const Schedule& compute, const Workload& workload, int32_t rank, co
 }
 
 Skeleton skeleton_of(const Schedule& compute, const Workload& workload) {
-  Skeleton skeleton = {.chunks = static_cast<size_t>(compute.shape.chunks_per_rank)};
-  skeleton.makers.resize(static_cast<size_t>(hand_over_count(compute.shape)));
+  Skeleton skeleton = {.chunks = static_cast<size_t>(compute.shape.chunks_per_rank),
+                       .hand_overs = static_cast<size_t>(hand_over_count(compute.shape))};
   for (size_t rank = 0; rank < compute.ranks.size(); ++rank) {
     std::vector<Step>& steps = skeleton.ranks.emplace_back();
     double& busy = skeleton.busy.emplace_back(0.0);
@@ -87,11 +87,48 @@ Skeleton skeleton_of(const Schedule& compute, const Workload& workload) {
       if (!is_compute(action.op) || action.op == Op::kBackwardWeight) continue;
       const Step& step = steps.emplace_back(step_of(compute, workload, static_cast<int32_t>(rank), action));
       busy += step.time + (step.is_forward() ? 0.0 : step.weight_time);
-      if (step.output) skeleton.makers[step.output->tag] = {rank, steps.size() - 1};
     }
     skeleton.busiest = std::max(skeleton.busiest, busy);
   }
   return skeleton;
+}
+
+// The step that makes each hand-over, by tag.
+std::vector<Position> makers_of(const Skeleton& skeleton) {
+  std::vector<Position> makers(skeleton.hand_overs);
+  for (size_t rank = 0; rank < skeleton.ranks.size(); ++rank) {
+    const std::vector<Step>& steps = skeleton.ranks[rank];
+    for (size_t index = 0; index < steps.size(); ++index) {
+      if (steps[index].output) makers[steps[index].output->tag] = {rank, index};
+    }
+  }
+  return makers;
+}
+
+bool is_same_microbatch(const Step& one, const Step& other) {
+  return one.action.chunk == other.action.chunk && one.action.microbatch == other.action.microbatch;
+}
+
+// `steps` with each forward that follows an input gradient before it: after warm-up, one more microbatch in
+// hand.
+std::vector<Step> with_forwards_earlier(std::vector<Step> steps) {
+  for (size_t i = 0; i + 1 < steps.size(); ++i) {
+    if (steps[i].is_forward() || !steps[i + 1].is_forward()) continue;
+    std::swap(steps[i], steps[i + 1]);
+    ++i;
+  }
+  return steps;
+}
+
+// `steps` with each forward that an input gradient follows after it, unless that is its own.
+std::vector<Step> with_forwards_later(std::vector<Step> steps) {
+  for (size_t i = 0; i + 1 < steps.size(); ++i) {
+    if (!steps[i].is_forward() || steps[i + 1].is_forward() || is_same_microbatch(steps[i], steps[i + 1]))
+      continue;
+    std::swap(steps[i], steps[i + 1]);
+    ++i;
+  }
+  return steps;
 }
 
 // What a rank does with a wait that is too short for a whole W.
@@ -99,6 +136,8 @@ struct Rules {
   /// The span above which a rank would rather be late: if the wait would make it longer, W comes first. 0
   /// fills every wait, kNever none.
   double target = 0.0;
+  /// The part of a W that a wait must have room for to be filled whatever the target.
+  double enough = 1.0;
   std::vector<char> held;  // per step: no W that delays it
 };
 
@@ -184,8 +223,9 @@ class Filler {
 
   void fill_rest(size_t index, double arrival, double rounding) {
     if (arrival <= now_ + rounding || rules_.held[index]) return;
-    const double bubble = span() - busy_ + (arrival - now_);
-    if (total_ + bubble > rules_.target) traces_[index].is_delayed = run_weight(kNever);
+    const double wait = arrival - now_;
+    const bool is_too_long = total_ + (span() - busy_) + wait > rules_.target;
+    traces_[index].is_delayed = run_weight(is_too_long ? kNever : now_ + wait / rules_.enough);
   }
 
   void start_at(double time) {
@@ -230,7 +270,7 @@ std::optional<Filling> fill(const Skeleton& skeleton, int64_t limit, const std::
     fillers.emplace_back(skeleton.ranks[rank], skeleton.chunks, skeleton.busy[rank], limit, rules[rank]);
     lengths.push_back(skeleton.ranks[rank].size());
   }
-  std::vector<double> available(skeleton.makers.size(), kNotYet);
+  std::vector<double> available(skeleton.hand_overs, kNotYet);
   Replay replay(std::move(lengths));
   replay.run([&](int32_t rank, size_t index) -> std::optional<int32_t> {
     const Step& step = skeleton.ranks[static_cast<size_t>(rank)][index];
@@ -265,16 +305,19 @@ std::optional<Filling> fill(const Skeleton& skeleton, int64_t limit, const std::
 // Looks for rules that make the longest span short.
 class Search {
  public:
-  Search(const Skeleton& skeleton, int64_t limit) : skeleton_(skeleton), limit_(limit) {
+  Search(Skeleton skeleton, int64_t limit) : skeleton_(std::move(skeleton)), limit_(limit) {
     int64_t actions = 1;
-    for (const std::vector<Step>& steps : skeleton.ranks) actions += 3 * std::ssize(steps) / 2;
-    budget_ = kPlacementWork / actions;
+    for (const std::vector<Step>& steps : skeleton_.ranks) actions += 3 * std::ssize(steps) / 2;
+    // A dozen for the start; then five changes per rank in a round, and few gain from a third round.
+    budget_ = std::min(kPlacementWork / actions, 16 + 12 * std::ssize(skeleton_.ranks));
   }
 
   std::optional<Filling> run() {
-    for (const double target : {0.0, kNever}) try_rules(same_for_all(target));
-    if (!best_) return std::nullopt;
-    for (const double share : {0.125, 0.25, 0.5, 0.75}) try_rules(same_for_all(between(share)));
+    for (const double enough : {1.0, 0.5}) {
+      for (const double target : {0.0, kNever}) try_rules(same_for_all(target, enough));
+      if (!best_) return std::nullopt;
+      for (const double share : {0.125, 0.25, 0.5, 0.75}) try_rules(same_for_all(between(share), enough));
+    }
     while (!is_done() && improve_ranks()) {
     }
     while (!is_done() && hold_critical_steps()) {
@@ -290,10 +333,10 @@ class Search {
     return skeleton_.busiest + share * (best_->longest_span - skeleton_.busiest);
   }
 
-  std::vector<Rules> same_for_all(double target) const {
+  std::vector<Rules> same_for_all(double target, double enough) const {
     std::vector<Rules> rules;
     for (const std::vector<Step>& steps : skeleton_.ranks) {
-      rules.push_back({.target = target, .held = std::vector<char>(steps.size(), false)});
+      rules.push_back({.target = target, .enough = enough, .held = std::vector<char>(steps.size(), false)});
     }
     return rules;
   }
@@ -313,27 +356,38 @@ class Search {
     return true;
   }
 
-  // One rank at a time: some should fill every wait, some none, and some do just enough.
+  // One rank at a time: some should fill every wait, some none, and some do just enough; some need one
+  // microbatch more in hand than others.
   bool improve_ranks() {
     bool is_better = false;
     for (size_t rank = 0; rank < rules_.size(); ++rank) {
       for (const double target : {0.0, between(1.0 - 1e-6), kNever}) {
-        if (is_done()) return is_better;
-        if (rules_[rank].target == target) continue;
-        std::vector<Rules> rules = rules_;
-        rules[rank].target = target;
-        is_better |= try_rules(std::move(rules));
+        is_better |= try_rank(rank, skeleton_.ranks[rank], target);
+      }
+      for (const auto move : {with_forwards_earlier, with_forwards_later}) {
+        is_better |= try_rank(rank, move(skeleton_.ranks[rank]), rules_[rank].target);
       }
     }
+    return is_better;
+  }
+
+  bool try_rank(size_t rank, std::vector<Step> steps, double target) {
+    if (is_done()) return false;
+    std::vector<Rules> rules = rules_;
+    rules[rank].target = target;
+    std::swap(skeleton_.ranks[rank], steps);
+    const bool is_better = try_rules(std::move(rules));
+    if (!is_better) std::swap(skeleton_.ranks[rank], steps);
     return is_better;
   }
 
   // Holds back each W that delays a step of the longest rank's critical path. Of several paths of one length
   // each may need its turn, so no gain is no reason to stop; the number of steps is.
   bool hold_critical_steps() {
+    const std::vector<Position> makers = makers_of(skeleton_);
     std::vector<Rules> rules = rules_;
     bool holds_more = false;
-    for (std::optional<Position> at = last_of(best_->longest_rank); at; at = critical_before(*at)) {
+    for (std::optional<Position> at = last_of(best_->longest_rank); at; at = critical_before(*at, makers)) {
       if (!best_->traces[at->rank][at->index].is_delayed) continue;
       rules[at->rank].held[at->index] = true;
       holds_more = true;
@@ -346,14 +400,14 @@ class Search {
   }
 
   // The step whose end let the one at `at` start.
-  std::optional<Position> critical_before(Position at) const {
+  std::optional<Position> critical_before(Position at, const std::vector<Position>& makers) const {
     const std::optional<Input>& input = skeleton_.ranks[at.rank][at.index].input;
-    if (input && best_->traces[at.rank][at.index].is_bound) return skeleton_.makers[input->tag];
+    if (input && best_->traces[at.rank][at.index].is_bound) return makers[input->tag];
     if (at.index == 0) return std::nullopt;
     return Position{at.rank, at.index - 1};
   }
 
-  const Skeleton& skeleton_;
+  Skeleton skeleton_;
   int64_t limit_;
   int64_t budget_ = 0;
   std::vector<Rules> rules_;
@@ -440,9 +494,10 @@ int64_t most_kept(const Schedule& compute, const Memory& memory) {
 std::optional<Schedule> place_weights(const Schedule& compute, const Workload& workload) {
   simulate(compute, workload.durations);
   peak_memory(compute, workload.memory);
-  const Skeleton skeleton = skeleton_of(compute, workload);
   std::optional<Filling> best =
-      Search(skeleton, workload.memory_limit.value_or(std::numeric_limits<int64_t>::max() / 2)).run();
+      Search(skeleton_of(compute, workload),
+             workload.memory_limit.value_or(std::numeric_limits<int64_t>::max() / 2))
+          .run();
   if (!best) return std::nullopt;
   Schedule schedule = {.name = compute.name,
                        .shape = compute.shape,
