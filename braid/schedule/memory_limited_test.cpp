@@ -103,8 +103,11 @@ TEST(MemoryLimited, LimitsEndWhereMemoryStopsPaying) {
 }
 
 TEST(MemoryLimited, Golden) {
-  EXPECT_EQ(to_string(memory_limited({.ranks = 3, .microbatches = 5}, {.memory_limit = 3})),
-            "memory-limited\n");
+  EXPECT_EQ(to_string(memory_limited({.ranks = 3, .microbatches = 5}, {.memory_limit = 5})),
+            "memory-limited\n"
+            "rank 0: F0 F1 F2 F3 F4 B0 B1 B2 B3 B4\n"
+            "rank 1: F0 F1 F2 I0 F3 I1 F4 I2 W0 I3 W1 I4 W2 W3 W4\n"
+            "rank 2: F0 I0 F1 I1 F2 I2 F3 I3 F4 I4 W0 W1 W2 W3 W4\n");
 }
 
 TEST(MemoryLimitedRefuses, WhatHasNoRoomAndWhatDoesNotFit) {
