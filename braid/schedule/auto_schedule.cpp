@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,11 +73,13 @@ std::vector<Schedule> offer_modes(const PipelineShape& shape, const Workload& wo
 
 void offer_placed_anew(const Schedule& order, const Workload& workload, BestSchedule& best) {
   const int64_t most = most_kept(order, workload.memory);
-  std::set<int64_t> limits;
-  for (const int64_t limit : limits_to_search(order.shape, workload)) limits.insert(std::min(limit, most));
+  std::vector<int64_t> limits = limits_to_search(order.shape, workload);
+  // Modes with several chunks are many, and some look at the limit themselves.
+  if (order.shape.chunks_per_rank > 1) limits = {workload.memory_limit.value_or(most)};
   for (const int64_t limit : limits) {
     std::optional<Schedule> placed = place_weights(order, with_limit(workload, limit));
     if (placed) best.offer(named(std::move(*placed), cat("auto (", order.name, ", weights placed anew)")));
+    if (limit >= most) return;
   }
 }
 

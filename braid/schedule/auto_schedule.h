@@ -9,11 +9,11 @@ namespace braid::schedule {
 /// The schedule with the least longest_span, then the least step_time, then the least memory, of
 ///  - every other mode that runs with `shape` within workload.memory_limit,
 ///  - the same modes' orders, refused or not, with their weight gradients placed anew for the workload (see
-///    place_weights), at each of limits_to_search,
+///    place_weights); with one chunk per rank, at each of limits_to_search,
 ///  - with one chunk per rank, memory_limited.
 /// So it is never worse than another mode within the limit, and any placement may come out. The name tells
-/// what it was made from: "auto (1F1B)" is 1F1B as it is. The bubble does not grow with the limit at the
-/// limits of limits_to_search if no mode of `shape` looks at the limit itself.
+/// what it was made from: "auto (1F1B)" is 1F1B as it is. With one chunk per rank, the bubble does
+/// not grow with the limit at the limits of limits_to_search.
 ///
 /// Compute actions only. A pure function without clock or chance.
 /// Throws ConfigError if the shape is not valid, if no mode runs with it, if the workload does not suit it,

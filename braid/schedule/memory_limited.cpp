@@ -145,10 +145,9 @@ Schedule memory_limited(const PipelineShape& shape, const Workload& workload) {
     for (const Variant variant : kVariants) {
       const std::vector<int32_t> first = forwards_first(shape, workload, limit, variant);
       const Schedule order = skeleton(shape, first);
-      const int64_t usable = std::min(limit, most_kept(order, workload.memory));
-      if (!tried.insert({first, usable}).second) continue;
+      if (!tried.insert({first, std::min(limit, most_kept(order, workload.memory))}).second) continue;
       std::optional<Schedule> placed = place_weights(
-          order, {.durations = workload.durations, .memory = workload.memory, .memory_limit = usable});
+          order, {.durations = workload.durations, .memory = workload.memory, .memory_limit = limit});
       if (placed) best.offer(std::move(*placed));
     }
   }

@@ -70,13 +70,17 @@ class Search {
     for (const double enough : {1.0, 0.5}) {
       for (const double target : {0.0, kNoTarget}) try_rules(same_for_all(target, enough));
       if (!best_) return std::nullopt;
-      for (const double share : {0.125, 0.25, 0.5, 0.75}) try_rules(same_for_all(between(share), enough));
+      for (const double share : {0.125, 0.25, 0.5, 0.75}) {
+        if (!is_done()) try_rules(same_for_all(between(share), enough));
+      }
     }
     while (!is_done() && improve_ranks()) {
     }
+    Filling best = *best_;
     while (!is_done() && hold_critical_steps()) {
+      if (best_->cost < best.cost) best = *best_;
     }
-    return std::move(best_);
+    return best;
   }
 
  private:
@@ -95,8 +99,9 @@ class Search {
     return rules;
   }
 
-  // Whether they are better than the best; or at least not worse, where `or_equal`.
-  enum class Accept { kBetter, kNotWorse };
+  // What may take the place of the best so far: only what costs less, or all that has no longer span.
+  enum class Accept { kBetter, kNotLonger };
+  // Whether these rules took its place.
   bool try_rules(std::vector<Rules> rules, Accept accept = Accept::kBetter) {
     --budget_;
     std::optional<Filling> filling = fill(skeleton_, limit_, rules);
@@ -146,7 +151,7 @@ class Search {
       rules[at->rank].held[at->index] = true;
       holds_more = true;
     }
-    return holds_more && try_rules(std::move(rules), Accept::kNotWorse);
+    return holds_more && try_rules(std::move(rules), Accept::kNotLonger);
   }
 
   std::optional<Position> last_of(size_t rank) const {

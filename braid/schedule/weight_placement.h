@@ -15,7 +15,8 @@ namespace braid::schedule {
 int64_t least_limit(const Schedule& compute, const Memory& memory);
 
 /// What `compute` keeps at most if all its input gradients are split from their weight gradients, and those
-/// come last: a limit above has no effect on place_weights. Throws as peak_memory does.
+/// come last: above that, a limit only leaves room for forwards that place_weights moves. Throws as
+/// peak_memory does.
 int64_t most_kept(const Schedule& compute, const Memory& memory);
 
 /// `compute` with its weight gradients placed anew, and with some ranks' forwards one input gradient earlier
