@@ -21,4 +21,11 @@ Cost cost_of(const Schedule& schedule, const Workload& workload) {
           .peak_memory = *std::max_element(peaks.begin(), peaks.end())};
 }
 
+void BestSchedule::offer(Schedule schedule) {
+  const Cost cost = cost_of(schedule, workload_);
+  if (best_ && cost >= cost_) return;
+  best_ = std::move(schedule);
+  cost_ = cost;
+}
+
 }  // namespace braid::schedule

@@ -3,6 +3,8 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
+#include <utility>
 
 #include "braid/schedule/schedule.h"
 #include "braid/schedule/workload.h"
@@ -25,5 +27,22 @@ int64_t parts_of(Seconds time, Seconds busiest);
 
 /// What `schedule` costs. Throws as simulate and peak_memory do.
 Cost cost_of(const Schedule& schedule, const Workload& workload);
+
+/// Keeps the best of the schedules that it is offered for one workload; of equals, the first.
+class BestSchedule {
+ public:
+  explicit BestSchedule(Workload workload) : workload_(std::move(workload)) {}
+
+  /// Throws as cost_of does.
+  void offer(Schedule schedule);
+
+  /// Nothing if none was offered.
+  std::optional<Schedule> take() { return std::move(best_); }
+
+ private:
+  Workload workload_;
+  std::optional<Schedule> best_;
+  Cost cost_;
+};
 
 }  // namespace braid::schedule

@@ -7,6 +7,7 @@
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
+#include "braid/schedule/auto_schedule.h"
 #include "braid/schedule/building_blocks.h"
 #include "braid/schedule/dual_pipe_v.h"
 #include "braid/schedule/eager_one_f_one_b.h"
@@ -42,6 +43,7 @@ constexpr std::array kModes = {
          true},
     Mode{"V-Half", "the same with about half of 1F1B's memory", 2, v_half, true},
     Mode{"V-Min", "the same with about a third of 1F1B's memory", 2, v_min, true},
+    Mode{"auto", "the best of all, fitted to times and memory", {}, auto_schedule, true},
 };
 
 std::string lower(std::string_view text) {

@@ -1,6 +1,7 @@
 #include "braid/schedule/memory_limited.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -32,14 +33,13 @@ double round_trip(const PipelineShape& shape, const Durations& durations, int32_
 
 enum class Rounding { kDown, kUp };
 
-// How many forwards, one every `forward` seconds, a stage runs before the first gradient is back: the first
-// one, and what fits into the round trip. At most m.
-int32_t forwards_in_hand(double round_trip, double forward, Rounding rounding, int32_t microbatches) {
-  if (round_trip <= 0) return 1;
-  const double fit = round_trip / forward;
+// How many forwards, one every `forward` seconds, a stage runs in `time`. At most m.
+int64_t forwards_in(double time, double forward, Rounding rounding, int32_t microbatches) {
+  if (time <= 0) return 0;
+  const double fit = time / forward;
   // Sums of times must not turn a whole number into the next one.
-  const double more = rounding == Rounding::kDown ? std::floor(fit + 1e-9) : std::ceil(fit - 1e-9);
-  return more + 1 < microbatches ? 1 + static_cast<int32_t>(more) : microbatches;
+  const double whole = rounding == Rounding::kDown ? std::floor(fit + 1e-9) : std::ceil(fit - 1e-9);
+  return whole < microbatches ? static_cast<int64_t>(whole) : microbatches;
 }
 
 // How many microbatches a stage may have in hand.
@@ -48,24 +48,39 @@ int64_t room(const Memory& memory, size_t stage, int64_t limit, int32_t microbat
   return kept > 0 ? limit / kept : microbatches;
 }
 
-// The forwards before each rank's first gradient. A rank runs fewer than the one before: it gets its
-// gradients earlier, and more would only wait. But while there is room it has as many as ranks are left,
-// itself included, without which the first gradient's way back would hold up the pipeline.
+// How later ranks take it if the first has no room for all the forwards that fit into its round trip.
+enum class Shortage { kIgnored, kShared };
+
+struct Variant {
+  Rounding rounding;
+  Shortage shortage;
+};
+
+constexpr std::array kVariants = {
+    Variant{Rounding::kDown, Shortage::kIgnored}, Variant{Rounding::kUp, Shortage::kIgnored},
+    Variant{Rounding::kDown, Shortage::kShared}, Variant{Rounding::kUp, Shortage::kShared}};
+
+// The forwards before each rank's first gradient: one, and those that its round trip has time for, but fewer
+// than on the rank before. While there is room it has as many as ranks are left, itself included, without
+// which the first gradient's way back would hold up the pipeline.
 std::vector<int32_t> forwards_first(const PipelineShape& shape, const Workload& workload, int64_t limit,
-                                    Rounding rounding) {
+                                    Variant variant) {
+  const int32_t microbatches = shape.microbatches;
   std::vector<int32_t> forwards;
   double slowest = 0;
-  int64_t before = shape.microbatches;
+  double missing = 0;  // seconds of the round trips that have no forwards
+  int64_t before = microbatches + 1;
   for (int32_t rank = 0; rank < shape.ranks; ++rank) {
     const auto stage = static_cast<size_t>(rank);
     slowest = std::max(slowest, of_stage(workload.durations.stages, stage).forward.count());
-    const int64_t in_hand =
-        forwards_in_hand(round_trip(shape, workload.durations, rank), slowest, rounding, shape.microbatches);
-    const int64_t fit = room(workload.memory, stage, limit, shape.microbatches);
-    const int64_t fewer = rank == 0 ? before : before - 1;
-    const int64_t wanted = std::max<int64_t>(std::min(in_hand, fewer), shape.ranks - rank);
-    before = std::min({before, fit, wanted});
+    const double trip = round_trip(shape, workload.durations, rank);
+    const int64_t in_hand = 1 + forwards_in(trip - missing, slowest, variant.rounding, microbatches);
+    const int64_t wanted = std::max<int64_t>(std::min(in_hand, before - 1), shape.ranks - rank);
+    const int64_t most = std::min<int64_t>(before, microbatches);
+    before = std::min({most, wanted, room(workload.memory, stage, limit, microbatches)});
     forwards.push_back(static_cast<int32_t>(before));
+    if (rank == 0 && variant.shortage == Shortage::kShared)
+      missing = std::max(0.0, trip - static_cast<double>(before - 1) * slowest);
   }
   return forwards;
 }
@@ -85,6 +100,10 @@ Schedule skeleton(const PipelineShape& shape, const std::vector<int32_t>& forwar
   return schedule;
 }
 
+Schedule one_at_a_time(const PipelineShape& shape) {
+  return skeleton(shape, std::vector<int32_t>(static_cast<size_t>(shape.ranks), 1));
+}
+
 }  // namespace
 
 std::vector<int64_t> limits_to_search(const PipelineShape& shape, const Workload& workload) {
@@ -94,11 +113,10 @@ std::vector<int64_t> limits_to_search(const PipelineShape& shape, const Workload
   }
   const int64_t unit = std::max<int64_t>(1, kept * shape.chunks_per_rank);
   const double forward = of_stage(workload.durations.stages, 0).forward.count();
-  const int64_t enough =
-      std::min(shape.microbatches,
-               shape.ranks - 1 +
-                   forwards_in_hand(round_trip(shape, workload.durations, 0), forward * shape.chunks_per_rank,
-                                    Rounding::kUp, shape.microbatches));
+  const int64_t enough = std::min<int64_t>(
+      shape.microbatches,
+      shape.ranks + forwards_in(round_trip(shape, workload.durations, 0), forward * shape.chunks_per_rank,
+                                Rounding::kUp, shape.microbatches));
   const int64_t highest = std::min(enough * unit, workload.memory_limit.value_or(enough * unit));
   const int64_t step = (enough + kLimitSteps - 1) / kLimitSteps * unit;
   std::vector<int64_t> limits;
@@ -107,36 +125,34 @@ std::vector<int64_t> limits_to_search(const PipelineShape& shape, const Workload
   return limits;
 }
 
+int64_t least_of_memory_limited(const PipelineShape& shape, const Memory& memory) {
+  return least_limit(one_at_a_time(shape), memory);
+}
+
 Schedule memory_limited(const PipelineShape& shape, const Workload& workload) {
   validate(shape);
   require<ConfigError>(shape.chunks_per_rank == 1,
                        "the memory-limited search runs with 1 chunk per rank, got ", shape.chunks_per_rank);
-  const Schedule one_at_a_time = skeleton(shape, std::vector<int32_t>(static_cast<size_t>(shape.ranks), 1));
-  cost_of(one_at_a_time, workload);  // refuses what does not suit the shape
-  const int64_t least = least_limit(one_at_a_time, workload.memory);
+  cost_of(one_at_a_time(shape), workload);  // refuses a workload that does not suit the shape
+  const int64_t least = least_of_memory_limited(shape, workload.memory);
   require<ConfigError>(least <= workload.memory_limit.value_or(least), "a limit of ",
                        workload.memory_limit.value_or(least),
                        " has no room for one microbatch: the least is ", least);
-  std::optional<Schedule> best;
-  std::optional<Cost> best_cost;
+  BestSchedule best(workload);
   std::set<std::pair<std::vector<int32_t>, int64_t>> tried;
   for (const int64_t limit : limits_to_search(shape, workload)) {
     if (limit < least) continue;
-    for (const Rounding rounding : {Rounding::kDown, Rounding::kUp}) {
-      const std::vector<int32_t> first = forwards_first(shape, workload, limit, rounding);
+    for (const Variant variant : kVariants) {
+      const std::vector<int32_t> first = forwards_first(shape, workload, limit, variant);
       const Schedule order = skeleton(shape, first);
-      const int64_t usable = std::min(limit, most_kept(order, workload.memory));
-      if (!tried.insert({first, usable}).second) continue;
+      if (!tried.insert({first, std::min(limit, most_kept(order, workload.memory))}).second) continue;
       std::optional<Schedule> placed = place_weights(
-          order, {.durations = workload.durations, .memory = workload.memory, .memory_limit = usable});
-      if (!placed) continue;
-      const Cost cost = cost_of(*placed, workload);
-      if (best_cost && cost >= *best_cost) continue;
-      best = std::move(placed);
-      best_cost = cost;
+          order, {.durations = workload.durations, .memory = workload.memory, .memory_limit = limit});
+      if (placed) best.offer(std::move(*placed));
     }
   }
-  return *best;
+  // The highest of the limits is at least `least`, which leaves room for every order made above.
+  return *best.take();
 }
 
 }  // namespace braid::schedule

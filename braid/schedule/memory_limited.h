@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "braid/schedule/memory.h"
 #include "braid/schedule/schedule.h"
 #include "braid/schedule/workload.h"
 
@@ -23,13 +24,17 @@ namespace braid::schedule {
 /// Source: Qi et al. 2023, arXiv:2401.10241, section 3.1.
 Schedule memory_limited(const PipelineShape& shape, const Workload& workload);
 
+/// The least limit that memory_limited accepts: one microbatch at a time on the rank that keeps most of it.
+/// Throws ConfigError if `memory` does not suit the shape. Not checked: the shape is valid, with one chunk.
+int64_t least_of_memory_limited(const PipelineShape& shape, const Memory& memory);
+
 /// The limits within which schedules are searched for, ascending: at most kLimitSteps multiples of what a
 /// rank keeps of one microbatch, that do not depend on workload.memory_limit but for ending there, and
 /// itself. None lies above the point where memory stops paying: there a rank keeps all the microbatches that
-/// it can run until the first gradient comes back, and p-1 more. Not checked: the shape is valid. Throws as
-/// simulate and peak_memory do. Source of that point: Qi et al. 2023, arXiv:2401.10241, section 3.1.
+/// it can run until the first gradient comes back, and p-1 more. Not checked: the shape is valid and
+/// the workload suits it. Source of that point: Qi et al. 2023, arXiv:2401.10241, section 3.1.
 std::vector<int64_t> limits_to_search(const PipelineShape& shape, const Workload& workload);
 
-inline constexpr int64_t kLimitSteps = 24;
+inline constexpr int64_t kLimitSteps = 8;
 
 }  // namespace braid::schedule

@@ -2,79 +2,132 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
-#include <cstdio>
+#include <limits>
+#include <string>
 
 #include "braid/base/error.h"
-#include "braid/base/text.h"
 #include "braid/schedule/check.h"
 #include "braid/schedule/cost.h"
-#include "braid/schedule/generate.h"
 #include "braid/schedule/lower.h"
-#include "braid/schedule/simulate.h"
+#include "braid/schedule/published_zero_bubble.h"
 
 namespace braid::schedule {
 namespace {
 
-using Milliseconds = std::chrono::duration<double, std::milli>;
-
-// Profiled times and the bubble rates that go with them: arXiv:2401.10241, tables 9 and 5. What is kept of a
-// layer and microbatch, in s b: M_B = 34 h + 5 a s and M_W = 32 h, for the models of table 3 with s = 1024;
-// a limit of p or 2p counts M_B of a whole stage.
-struct Published {
-  const char* model;
-  int64_t heads;
-  int64_t hidden;
-  int32_t ranks;
-  int32_t microbatches;
-  double forward_ms;
-  double backward_input_ms;
-  double backward_weight_ms;
-  double communication_ms;
-  double bubble_zb1p;
-  double bubble_zb2p;
-};
-constexpr Published kPublished[] = {
-    {"1.5B", 24, 2304, 8, 24, 18.522, 18.086, 9.337, 0.601, 0.1585, 0.0433},
-    {"1.5B", 24, 2304, 8, 32, 18.513, 18.086, 9.331, 0.626, 0.1242, 0.0039},
-    {"1.5B", 24, 2304, 8, 64, 18.546, 18.097, 9.321, 0.762, 0.0674, 0.0026},
-    {"6.2B", 32, 4096, 8, 24, 29.718, 29.444, 19.927, 0.527, 0.1323, 0.0029},
-    {"6.2B", 32, 4096, 8, 32, 29.802, 29.428, 19.53, 0.577, 0.1045, 0.0022},
-    {"6.2B", 32, 4096, 8, 64, 29.935, 29.621, 19.388, 0.535, 0.0554, 0.001},
-    {"14.6B", 40, 5120, 16, 48, 11.347, 11.248, 8.132, 0.377, 0.1397, 0.0066},
-    {"14.6B", 40, 5120, 16, 64, 11.307, 11.254, 8.101, 0.379, 0.1088, 0.0054},
-    {"14.6B", 40, 5120, 16, 128, 11.325, 11.308, 8.109, 0.378, 0.0576, 0.0028},
-    {"28.3B", 48, 6144, 32, 96, 10.419, 10.207, 7.715, 0.408, 0.1421, 0.0038},
-    {"28.3B", 48, 6144, 32, 128, 10.408, 10.204, 7.703, 0.408, 0.1106, 0.0029},
-    {"28.3B", 48, 6144, 32, 256, 10.402, 10.248, 7.698, 0.46, 0.0594, 0.0018},
-};
-
+// The large pipelines are in memory_limited_slow_test.cpp.
 TEST(MemoryLimited, NoMoreBubbleThanPublished) {
-  for (const Published& row : kPublished) {
-    const StageMemory kept = {.forward_to_backward = 34 * row.hidden + 5 * row.heads * 1024,
-                              .backward_to_weight = 32 * row.hidden};
-    Workload workload = {.durations = {.stages = {{.forward = Milliseconds(row.forward_ms),
-                                                   .backward_input = Milliseconds(row.backward_input_ms),
-                                                   .backward_weight = Milliseconds(row.backward_weight_ms)}},
-                                       .communication = Milliseconds(row.communication_ms)},
-                         .memory = {.stages = {kept}}};
-    for (int32_t times = 1; times <= 2; ++times) {
-      SCOPED_TRACE(testing::Message() << row.model << " m " << row.microbatches << " limit " << times << "p");
-      workload.memory_limit = int64_t{times} * row.ranks * kept.forward_to_backward;
-      const auto t0 = std::chrono::steady_clock::now();
+  for (const PublishedZeroBubble& row : kPublishedZeroBubble) {
+    if (row.ranks > 8) continue;
+    SCOPED_TRACE(testing::Message() << row.model << " m " << row.microbatches);
+    const auto rate = [&](const Workload& workload) {
       const Schedule schedule =
           memory_limited({.ranks = row.ranks, .microbatches = row.microbatches}, workload);
-      const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count();
-      check(schedule);
-      const double rate = simulate(schedule, workload.durations).bubble_rate;
-      const double published = times == 1 ? row.bubble_zb1p : row.bubble_zb2p;
-      std::printf("%s p%d m%d L%dp pub %.4f got %.5f  %.2fs\n", row.model, row.ranks, row.microbatches, times,
-                  published, rate, s);
-      EXPECT_LE(std::round(rate * 1e4), std::round(published * 1e4));
-      EXPECT_LE(cost_of(schedule, workload).peak_memory, *workload.memory_limit);
+      EXPECT_LE(cost_of(schedule, workload).peak_memory, workload.memory_limit);
+      return std::round(simulate(schedule, workload.durations).bubble_rate * 1e4) / 1e4;
+    };
+    EXPECT_LE(rate(row.workload(row.ranks)), row.bubble_zb1p);
+    EXPECT_LE(rate(row.workload(2 * row.ranks)), row.bubble_zb2p);
+  }
+}
+
+// Those of ZB-H1 and ZB-H2: a bubble of p-1, and none at all.
+TEST(MemoryLimited, EqualTimesGiveTheHandMadeSchedules) {
+  for (int32_t ranks = 1; ranks <= 8; ++ranks) {
+    for (int32_t microbatches = 2 * ranks - 1; microbatches <= 24; microbatches += 5) {
+      SCOPED_TRACE(testing::Message() << "p " << ranks << " m " << microbatches);
+      const PipelineShape shape = {.ranks = ranks, .microbatches = microbatches};
+      Workload workload;
+      const auto bubble = [&](int64_t limit) {
+        workload.memory_limit = limit;
+        return simulate(memory_limited(shape, workload), workload.durations).longest_span.count() -
+               3.0 * microbatches;
+      };
+      ASSERT_LE(bubble(ranks), ranks - 1.0);
+      ASSERT_EQ(bubble(2 * ranks - 1), 0.0);
     }
   }
+}
+
+Workload unequal(int32_t ranks) {
+  Workload workload = {.durations = {.stages = {}, .communication = Seconds(0.25)}, .memory = {.stages = {}}};
+  for (int32_t stage = 0; stage < ranks; ++stage) {
+    workload.durations.stages.push_back({.forward = Seconds(1.0 + 0.25 * (stage % 3)),
+                                         .backward_input = Seconds(1.5 - 0.5 * (stage % 2)),
+                                         .backward_weight = Seconds(0.5 + 0.25 * (stage % 4))});
+    workload.memory.stages.push_back(
+        {.forward_to_backward = 5 + stage % 2, .backward_to_weight = 2 + 3 * (stage % 3)});
+  }
+  return workload;
+}
+
+TEST(MemoryLimited, IsSoundAndGainsByMemory) {
+  for (int32_t ranks = 1; ranks <= 8; ++ranks) {
+    for (const int32_t microbatches : {1, 2, 5, 13, 24}) {
+      for (Workload workload : {Workload{}, unequal(ranks)}) {
+        SCOPED_TRACE(testing::Message() << "p " << ranks << " m " << microbatches << " stages "
+                                        << workload.durations.stages.size());
+        const PipelineShape shape = {.ranks = ranks, .microbatches = microbatches};
+        int64_t span = std::numeric_limits<int64_t>::max();
+        for (const int64_t limit : limits_to_search(shape, workload)) {
+          workload.memory_limit = limit;
+          const Schedule schedule = memory_limited(shape, workload);
+          ASSERT_NO_THROW(lower(schedule, {}));
+          const Cost cost = cost_of(schedule, workload);
+          ASSERT_LE(cost.peak_memory, limit);
+          ASSERT_LE(cost.longest_span, span) << "with a limit of " << limit;
+          span = cost.longest_span;
+        }
+      }
+    }
+  }
+}
+
+TEST(MemoryLimited, TheLeastLimitWillDo) {
+  for (int32_t ranks = 1; ranks <= 8; ++ranks) {
+    Workload workload = unequal(ranks);
+    const PipelineShape shape = {.ranks = ranks, .microbatches = 6};
+    workload.memory_limit = ranks == 1 ? 5 : 6;  // M_B; more than that is kept only between I and W
+    ASSERT_EQ(least_of_memory_limited(shape, workload.memory), workload.memory_limit);
+    ASSERT_LE(cost_of(memory_limited(shape, workload), workload).peak_memory, workload.memory_limit);
+  }
+}
+
+TEST(MemoryLimited, LimitsEndWhereMemoryStopsPaying) {
+  const PipelineShape shape = {.ranks = 4, .microbatches = 32};
+  // A round trip of 3 stages has room for 6 forwards, after one and before p-1 more.
+  EXPECT_EQ(limits_to_search(shape, {}), (std::vector<int64_t>{2, 4, 6, 8, 10}));
+  EXPECT_EQ(limits_to_search(shape, {.memory_limit = 100}), (std::vector<int64_t>{2, 4, 6, 8, 10}));
+  EXPECT_EQ(limits_to_search(shape, {.memory_limit = 5}), (std::vector<int64_t>{2, 4, 5}));
+  EXPECT_EQ(limits_to_search({.ranks = 4, .microbatches = 3}, {}), (std::vector<int64_t>{1, 2, 3}));
+}
+
+TEST(MemoryLimited, Golden) {
+  EXPECT_EQ(to_string(memory_limited({.ranks = 3, .microbatches = 5}, {.memory_limit = 5})),
+            "memory-limited\n"
+            "rank 0: F0 F1 F2 F3 F4 B0 B1 B2 B3 B4\n"
+            "rank 1: F0 F1 F2 I0 F3 I1 F4 I2 W0 I3 W1 I4 W2 W3 W4\n"
+            "rank 2: F0 I0 F1 I1 F2 I2 F3 I3 F4 I4 W0 W1 W2 W3 W4\n");
+}
+
+TEST(MemoryLimitedRefuses, WhatHasNoRoomAndWhatDoesNotFit) {
+  const auto refusal = [](const PipelineShape& shape, const Workload& workload) -> std::string {
+    try {
+      memory_limited(shape, workload);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "was accepted";
+  };
+  const PipelineShape shape = {.ranks = 2, .microbatches = 4};
+  EXPECT_EQ(refusal(shape, {.memory = {{{.forward_to_backward = 7}}}, .memory_limit = 6}),
+            "a limit of 6 has no room for one microbatch: the least is 7");
+  EXPECT_EQ(refusal({.ranks = 2, .chunks_per_rank = 2}, {}),
+            "the memory-limited search runs with 1 chunk per rank, got 2");
+  EXPECT_EQ(refusal(shape, {.durations = {.stages = std::vector<StageTimes>(3)}}),
+            "durations are needed for 1 stage (they hold for all) or 2 stages, got 3");
+  EXPECT_EQ(refusal(shape, {.memory = {.stages = std::vector<StageMemory>(3)}}),
+            "memory is needed for 1 stage (it holds for all) or 2 stages, got 3");
 }
 
 }  // namespace

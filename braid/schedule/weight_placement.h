@@ -15,12 +15,13 @@ namespace braid::schedule {
 int64_t least_limit(const Schedule& compute, const Memory& memory);
 
 /// What `compute` keeps at most if all its input gradients are split from their weight gradients, and those
-/// come last: a limit above has no effect on place_weights. Throws as peak_memory does.
+/// come last: above that, a limit only leaves room for forwards that place_weights moves. Throws as
+/// peak_memory does.
 int64_t most_kept(const Schedule& compute, const Memory& memory);
 
-/// `compute` with its forwards and input gradients in their order and its weight gradients placed anew, for
-/// the least longest_span, then step_time, then peak memory that the search finds; nothing if they have no
-/// place within workload.memory_limit. Any number of chunks and any placement.
+/// `compute` with its weight gradients placed anew, and with some ranks' forwards one input gradient earlier
+/// or later where that helps, for the least longest_span, then step_time, then peak memory that the search
+/// finds; nothing if they have no place within workload.memory_limit. Any number of chunks and any placement.
 ///
 /// Every B is taken as I and W, so that the stage before need not wait for the weights. A rank runs W, the
 /// oldest first and each chunk's in ascending order,
@@ -32,12 +33,12 @@ int64_t most_kept(const Schedule& compute, const Memory& memory);
 /// I and W become one B again where memory has no room for what lies between them, and on the first stage,
 /// where no one waits for I.
 ///
-/// A pure function without clock or chance. Takes time for at most kPlacementWork actions of evaluated
-/// schedules (and for a few evaluations in any case).
+/// A pure function without clock or chance. It tries about a dozen ways to place them per rank, fewer if they
+/// would take more than kPlacementWork actions together.
 /// Not checked: `compute` passes check and has no messages. Throws as simulate and peak_memory do.
 /// Source: the rules are those of Qi et al. 2023, arXiv:2401.10241, section 3.1; the search is our own.
 std::optional<Schedule> place_weights(const Schedule& compute, const Workload& workload);
 
-inline constexpr int64_t kPlacementWork = 10'000'000;
+inline constexpr int64_t kPlacementWork = 4'000'000;
 
 }  // namespace braid::schedule
