@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "braid/base/error.h"
-#include "braid/schedule/check.h"
 #include "braid/schedule/list_scheduler.h"
 #include "braid/schedule/v_search.h"
 
@@ -62,18 +61,21 @@ std::vector<Action> unrolled(const Block& block, int32_t microbatches) {
   return order;
 }
 
-// Per rank and chunk, the most microbatches between F and W.
-std::vector<std::array<int32_t, 2>> peaks_per_chunk(const std::vector<std::vector<Action>>& ranks) {
-  std::vector<std::array<int32_t, 2>> peaks;
-  for (const std::vector<Action>& list : ranks) {
-    std::array<int32_t, 2> now{};
-    std::array<int32_t, 2>& peak = peaks.emplace_back();
-    for (const Action& action : list) {
-      const auto chunk = static_cast<size_t>(action.chunk);
-      if (action.op == Op::kForward) ++now[chunk];
-      if (action.op == Op::kBackwardWeight) --now[chunk];
-      peak[chunk] = std::max(peak[chunk], now[chunk]);
-    }
+// The most microbatches between F and W.
+struct Peaks {
+  std::array<int32_t, 2> per_chunk{};
+  int32_t both = 0;
+};
+
+Peaks peaks_of(const std::vector<Action>& list) {
+  Peaks peaks;
+  std::array<int32_t, 2> now{};
+  for (const Action& action : list) {
+    const auto chunk = static_cast<size_t>(action.chunk);
+    if (action.op == Op::kForward) ++now[chunk];
+    if (action.op == Op::kBackwardWeight) --now[chunk];
+    peaks.per_chunk[chunk] = std::max(peaks.per_chunk[chunk], now[chunk]);
+    peaks.both = std::max(peaks.both, now[0] + now[1]);
   }
   return peaks;
 }
@@ -84,21 +86,20 @@ Schedule from_blocks(std::string_view name, const PipelineShape& shape, const Wo
   require<ConfigError>(shape.chunks_per_rank == 2, name, " runs with 2 chunks per rank, got ",
                        shape.chunks_per_rank);
   Schedule block_order = {.name = std::string(name), .shape = shape, .placement = Placement::kV};
-  Schedule steady = block_order;
-  // Enough microbatches for all that a rank ever keeps.
-  steady.shape.microbatches = std::max(shape.microbatches, 2 * shape.ranks);
   ListRules by_slot = {.slots = {}, .period = kPeriod};
+  int32_t peak = 0;
   for (int32_t rank = 0; rank < shape.ranks; ++rank) {
-    by_slot.slots.push_back(block_of(shape.ranks, rank));
-    block_order.ranks.push_back(unrolled(by_slot.slots.back(), shape.microbatches));
-    steady.ranks.push_back(unrolled(by_slot.slots.back(), steady.shape.microbatches));
+    const Block block = block_of(shape.ranks, rank);
+    by_slot.slots.push_back(block);
+    block_order.ranks.push_back(unrolled(block, shape.microbatches));
+    // With 2p microbatches a rank comes to keep as much as it ever will.
+    const Peaks peaks = peaks_of(unrolled(block, std::max(shape.microbatches, 2 * shape.ranks)));
+    by_slot.most_in_flight.push_back(peaks.per_chunk);
+    peak = std::max(peak, peaks.both);
   }
 
   // Step 3, reorder: every action as early as its data, the blocks' peak and the limits of a rule allow.
-  const std::vector<int32_t> peaks = peak_live_activations(steady);
-  const VProblem problem =
-      v_problem(shape, {.durations = workload.durations}, *std::max_element(peaks.begin(), peaks.end()));
-  by_slot.most_in_flight = peaks_per_chunk(steady.ranks);
+  const VProblem problem = v_problem(shape, {.durations = workload.durations}, peak);
   std::vector<ListRules> rules = preferences(by_slot.most_in_flight);
   for (ListRules& rule : preferences(tapered_limits(problem))) rules.push_back(std::move(rule));
   rules.push_back(std::move(by_slot));

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <queue>
 #include <utility>
 
 #include "braid/base/error.h"
@@ -50,15 +52,15 @@ class Pass {
     }
     // The first stage has its inputs from the beginning.
     states_[0].arrivals[kForward0].assign(microbatches, 0);
-    wakes_at_[0] = 0;
+    wake(0, 0);
   }
 
   // Whether it came to the end.
   bool run() {
-    for (;;) {
-      const auto next = std::min_element(wakes_at_.begin(), wakes_at_.end());
-      if (*next == kNever) break;
-      act(static_cast<size_t>(next - wakes_at_.begin()));
+    while (!turns_.empty()) {
+      const auto [time, rank] = turns_.top();
+      turns_.pop();
+      if (time == wakes_at_[rank]) act(rank);
     }
     return std::all_of(states_.begin(), states_.end(), [&](const State& state) {
       return state.order.size() == 6 * static_cast<size_t>(problem_.microbatches);
@@ -173,7 +175,7 @@ class Pass {
     } else if (state.has_weight() && (chosen || fills(rank, wait))) {
       start_weight(rank, now);
     } else {
-      wakes_at_[rank] = wait.until;
+      wake(rank, wait.until);
     }
   }
 
@@ -198,7 +200,7 @@ class Pass {
     state.order.push_back({is_forward(kind) ? Op::kForward : Op::kBackwardInput, chunk, microbatch});
     if (!is_forward(kind)) state.weights.push_back({Op::kBackwardWeight, chunk, microbatch});
     occupy(rank, now, problem_.ranks[rank].ticks[kind]);
-    wakes_at_[rank] = state.free_at;
+    wake(rank, state.free_at);
     hand_over(rank, kind, microbatch);
   }
 
@@ -210,7 +212,7 @@ class Pass {
     state.memory -= problem_.ranks[rank].backward_to_weight[chunk];
     state.order.push_back(action);
     occupy(rank, state.free_at, problem_.ranks[rank].weight_ticks[chunk]);
-    wakes_at_[rank] = std::max(now, state.free_at);
+    wake(rank, std::max(now, state.free_at));
   }
 
   void occupy(size_t rank, int64_t from, int64_t ticks) {
@@ -234,7 +236,13 @@ class Pass {
     const int64_t arrival = states_[rank].free_at + (turns ? 0 : problem_.communication_ticks);
     State& to = states_[to_rank];
     to.arrivals[to_kind][static_cast<size_t>(microbatch)] = arrival;
-    wakes_at_[to_rank] = std::min(wakes_at_[to_rank], std::max(arrival, to.free_at));
+    const int64_t time = std::max(arrival, to.free_at);
+    if (time < wakes_at_[to_rank]) wake(to_rank, time);
+  }
+
+  void wake(size_t rank, int64_t time) {
+    wakes_at_[rank] = time;
+    if (time != kNever) turns_.push({time, rank});
   }
 
   const VProblem& problem_;
@@ -244,6 +252,9 @@ class Pass {
   const std::vector<int64_t>& allowed_bubbles_;
   std::vector<State> states_;
   std::vector<int64_t> wakes_at_;  // per rank, when there is next something to decide
+  // The same in the order of time, then rank. A turn at another time than its rank's is out of date.
+  std::priority_queue<std::pair<int64_t, size_t>, std::vector<std::pair<int64_t, size_t>>, std::greater<>>
+      turns_;
   int64_t highest_bubble_ = 0;
   bool depends_on_allowed_ = false;
 };
