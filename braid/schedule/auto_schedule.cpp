@@ -90,7 +90,8 @@ Schedule auto_schedule(const PipelineShape& shape, const Workload& workload) {
   BestSchedule best(workload);
   const std::vector<Schedule> orders = offer_modes(shape, workload, best);
   require<ConfigError>(!orders.empty(), "auto found no mode that runs with ", shape.ranks, " ranks, ",
-                       shape.chunks_per_rank, " chunks per rank and ", shape.microbatches, " microbatches");
+                       shape.chunks_per_rank, " chunks per rank and ", shape.microbatches,
+                       " microbatches: change one of these numbers");
   cost_of(orders.front(), workload);  // refuses a workload that does not suit the shape
   int64_t least = std::numeric_limits<int64_t>::max();
   for (const Schedule& order : orders) {

@@ -2,11 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "braid/base/error.h"
-#include "braid/schedule/check.h"
 #include "braid/schedule/cost.h"
 #include "braid/schedule/generate.h"
 #include "braid/schedule/lower.h"

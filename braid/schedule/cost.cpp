@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "braid/schedule/memory.h"
-#include "braid/schedule/simulate.h"
 
 namespace braid::schedule {
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "braid/schedule/schedule.h"
+#include "braid/schedule/simulate.h"
 #include "braid/schedule/workload.h"
 
 namespace braid::schedule {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <string>
 
 #include "braid/schedule/auto_schedule.h"
 #include "braid/schedule/check.h"
@@ -14,6 +15,7 @@ namespace {
 
 TEST(MemoryLimitedSlow, NoMoreBubbleThanPublished) {
   for (const PublishedZeroBubble& row : kPublishedZeroBubble) {
+    if (row.ranks <= 8) continue;  // those are in memory_limited_test.cpp
     SCOPED_TRACE(testing::Message() << row.model << " m " << row.microbatches);
     const auto rate = [&](const Workload& workload) {
       const Schedule schedule =

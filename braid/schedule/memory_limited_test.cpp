@@ -7,7 +7,6 @@
 #include <string>
 
 #include "braid/base/error.h"
-#include "braid/schedule/check.h"
 #include "braid/schedule/cost.h"
 #include "braid/schedule/lower.h"
 #include "braid/schedule/published_zero_bubble.h"
@@ -28,6 +27,10 @@ TEST(MemoryLimited, NoMoreBubbleThanPublished) {
     };
     EXPECT_LE(rate(row.workload(row.ranks)), row.bubble_zb1p);
     EXPECT_LE(rate(row.workload(2 * row.ranks)), row.bubble_zb2p);
+    Workload as_much_between_i_and_w = row.workload(row.ranks);
+    as_much_between_i_and_w.memory = {};
+    as_much_between_i_and_w.memory_limit = row.ranks;
+    EXPECT_LE(rate(as_much_between_i_and_w), row.bubble_zb1p);
   }
 }
 
