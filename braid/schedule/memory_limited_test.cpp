@@ -9,14 +9,14 @@
 #include "braid/base/error.h"
 #include "braid/schedule/cost.h"
 #include "braid/schedule/lower.h"
-#include "braid/schedule/published_zero_bubble.h"
+#include "braid/schedule/published_numbers.h"
 
 namespace braid::schedule {
 namespace {
 
 // The large pipelines are in memory_limited_slow_test.cpp.
 TEST(MemoryLimited, NoMoreBubbleThanPublished) {
-  for (const PublishedZeroBubble& row : kPublishedZeroBubble) {
+  for (const PublishedSetting& row : kPublishedSettings) {
     if (row.ranks > 8) continue;
     SCOPED_TRACE(testing::Message() << row.model << " m " << row.microbatches);
     const auto rate = [&](const Workload& workload) {
@@ -25,12 +25,12 @@ TEST(MemoryLimited, NoMoreBubbleThanPublished) {
       EXPECT_LE(cost_of(schedule, workload).peak_memory, workload.memory_limit);
       return std::round(simulate(schedule, workload.durations).bubble_rate * 1e4) / 1e4;
     };
-    EXPECT_LE(rate(row.workload(row.ranks)), row.bubble_zb1p);
-    EXPECT_LE(rate(row.workload(2 * row.ranks)), row.bubble_zb2p);
-    Workload as_much_between_i_and_w = row.workload(row.ranks);
+    EXPECT_LE(rate(workload_of(row, row.ranks)), std::stod(row.bubble_zb_1p));
+    EXPECT_LE(rate(workload_of(row, 2 * row.ranks)), std::stod(row.bubble_zb_2p));
+    Workload as_much_between_i_and_w = workload_of(row, row.ranks);
     as_much_between_i_and_w.memory = {};
     as_much_between_i_and_w.memory_limit = row.ranks;
-    EXPECT_LE(rate(as_much_between_i_and_w), row.bubble_zb1p);
+    EXPECT_LE(rate(as_much_between_i_and_w), std::stod(row.bubble_zb_1p));
   }
 }
 

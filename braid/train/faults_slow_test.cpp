@@ -2,6 +2,7 @@
 // who and what.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <set>
 
 #include "braid/schedule/generate.h"
@@ -53,12 +54,12 @@ TEST_P(FaultsAnywhere, EndEveryRankWithAMessage) {
   expect_all_end(cases);
 }
 
+std::string name_of(const ::testing::TestParamInfo<Fault>& fault) {
+  return fault.param == Fault::kKill ? "Kill" : fault.param == Fault::kStop ? "Stop" : "Sleep";
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, FaultsAnywhere, ::testing::Values(Fault::kKill, Fault::kStop, Fault::kSleep),
-                         [](const auto& info) {
-                           return info.param == Fault::kKill   ? "Kill"
-                                  : info.param == Fault::kStop ? "Stop"
-                                                               : "Sleep";
-                         });
+                         name_of);
 
 }  // namespace
 }  // namespace braid::train

@@ -32,8 +32,8 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds kShort(3'000);  // the timeout where it is what ends the ranks
 constexpr milliseconds kLong(60'000);  // the timeout where something else must
 constexpr milliseconds kMargin(20'000);
-constexpr milliseconds kSleep = kShort + milliseconds(2'000);
-constexpr size_t kCasesAtATime = 8;
+constexpr int kWakeUp = SIGUSR1;
+constexpr size_t kCasesAtATime = 12;
 
 milliseconds timeout_of(const FaultCase& c) { return c.fault == Fault::kKill ? kLong : kShort; }
 
@@ -61,6 +61,13 @@ size_t position_of(const FaultCase& c) {
   return positions[c.midway ? positions.size() / 2 : 0];
 }
 
+sigset_t wake_up_alone() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, kWakeUp);
+  return set;
+}
+
 void suffer(Fault fault) {
   switch (fault) {
     case Fault::kKill:
@@ -69,9 +76,12 @@ void suffer(Fault fault) {
     case Fault::kStop:
       ::raise(SIGSTOP);
       break;
-    case Fault::kSleep:
-      std::this_thread::sleep_for(kSleep);
+    case Fault::kSleep: {
+      const sigset_t set = wake_up_alone();
+      int signal = 0;
+      ::sigwait(&set, &signal);
       break;
+    }
   }
 }
 
@@ -107,6 +117,8 @@ struct Report {
 };
 
 Report run_rank(const FaultCase& c, const comm::World& world) {
+  const sigset_t set = wake_up_alone();
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);  // for sigwait; before there are threads that could take it
   at::set_num_threads(1);
   FaultObserver observer(c, world.rank);
   Report report;
@@ -155,7 +167,7 @@ class RunningCase {
     if (others_ended && !victim_is_last_) {
       victim_is_last_ = true;
       deadline_ = Clock::now() + patience_of(case_);
-      if (victim().stopped) ::kill(victim().pid, SIGCONT);
+      if (!victim().ended) ::kill(victim().pid, case_.fault == Fault::kStop ? SIGCONT : kWakeUp);
     }
     return (others_ended && victim().ended) || Clock::now() > deadline_;
   }

@@ -14,7 +14,7 @@ namespace braid::train {
 enum class Fault {
   kKill,   // the process ends there and then
   kStop,   // it is stopped, and resumed once all others have ended
-  kSleep,  // its main thread sleeps past the timeout
+  kSleep,  // its main thread sleeps until then
 };
 
 /// What befalls whom, and where.
