@@ -15,6 +15,10 @@ namespace {
 
 using S = ScheduleOptions;
 
+// A file of some 500 MB, and a drawing of at most 3 actions for each cell (draw_svg takes 200,000).
+constexpr int64_t kMostCellsExported = int64_t{1} << 26;
+constexpr int64_t kMostCellsDrawn = int64_t{1} << 16;
+
 // To --out, or to standard output where it is not given.
 void give(const CommandContext& context, const ScheduleOptions& options, const std::string& text) {
   if (options.out.empty()) {
@@ -38,7 +42,9 @@ int schedule_export_command(const CommandContext& context) {
   table.add("out", &S::out, {.help = "The file. Unset: standard output."});
   const auto parsed = parse_command(context, table);
   if (!parsed) return 0;
-  give(context, parsed->options, schedule::to_csv(schedule_of(parsed->options, parsed->options.mode)));
+  give(context, parsed->options,
+       schedule::to_csv(schedule_of(parsed->options, parsed->options.mode,
+                                    {.cells = kMostCellsExported, .purpose = "export"})));
   return 0;
 }
 
@@ -54,7 +60,8 @@ int schedule_draw_command(const CommandContext& context) {
   table.add("out", &S::out, {.help = "The file. Unset: standard output."});
   const auto parsed = parse_command(context, table);
   if (!parsed) return 0;
-  const schedule::Schedule schedule = schedule_of(parsed->options, parsed->options.mode);
+  const schedule::Schedule schedule =
+      schedule_of(parsed->options, parsed->options.mode, {.cells = kMostCellsDrawn, .purpose = "draw"});
   const schedule::Workload workload = workload_of(parsed->options, schedule.shape);
   give(context, parsed->options,
        report::draw_svg(schedule, schedule::simulate(schedule, workload.durations),

@@ -39,20 +39,58 @@ schedule::StageMemory parse_memory(const std::string& text, int32_t chunks) {
   return {.forward_to_backward = units[0], .backward_to_weight = units[1]};
 }
 
+bool is_within(const schedule::PipelineShape& shape, const SizeLimit& limit) {
+  // Factors are below 2^31, 2^31 and 2^28, so divide.
+  const int64_t cells_per_chunk = int64_t{shape.ranks} * shape.microbatches;
+  return cells_per_chunk <= limit.cells / shape.chunks_per_rank;
+}
+
+std::string text_of_file(std::string_view mode) {
+  const std::string path(mode.substr(kFilePrefix.size()));
+  require<ConfigError>(!path.empty(), "--mode csv: lacks the file's name, as in csv:schedule.csv");
+  try {
+    return config::read_text_file(path);
+  } catch (const ConfigError& error) {
+    throw ConfigError(cat("--mode ", mode, ": ", error.what()));
+  }
+}
+
+schedule::Schedule schedule_of_file(const ScheduleOptions& options, std::string_view mode,
+                                    const SizeLimit& limit) {
+  const std::string path(mode.substr(kFilePrefix.size()));
+  schedule::Schedule schedule = schedule::from_csv(text_of_file(mode), path);
+  const schedule::PipelineShape& shape = schedule.shape;
+  require<ConfigError>(is_within(shape, limit), path, ": ", shape.ranks, " ranks x ", shape.microbatches,
+                       " microbatches x ", shape.chunks_per_rank, " chunks is too much to ", limit.purpose,
+                       "; the product may be ", limit.cells, " at most");
+  schedule::check(schedule);
+  if (options.memory_limit) {
+    schedule::require_within(schedule, workload_of(options, shape).memory,
+                             memory_units(*options.memory_limit, 1));
+  }
+  return schedule;
+}
+
 }  // namespace
 
-void add_schedule_options(ScheduleTable& table) {
-  table.group("Schedule (the names of braid pretrain are taken too)");
-  table.add("mode", &S::mode,
-            {.help = "One of " + schedule::mode_names() +
-                     "; or csv:FILE, a schedule in the CSV format of PyTorch's pipelining.",
-             .aliases = {"pipeline_schedule_mode"}});
+void add_pipeline_options(ScheduleTable& table) {
   table.add("pp", &S::pp,
             {.help = "Pipeline ranks.", .range = {.at_least = 1}, .aliases = {"pipeline_parallel_degree"}});
   table.add("micro", &S::micro,
             {.help = "Microbatches of a step.",
              .range = {.at_least = 1},
              .aliases = {"gradient_accumulation_steps"}});
+}
+
+void add_schedule_options(ScheduleTable& table, std::string_view several_modes) {
+  table.group("Schedule (the names of braid pretrain are taken too)");
+  table.add("mode", &S::mode,
+            {.help = "One of " + schedule::mode_names() +
+                     "; or csv:FILE, a schedule in the CSV format of PyTorch's pipelining, whose ranks, "
+                     "microbatches and chunks count." +
+                     std::string(several_modes),
+             .aliases = {"pipeline_schedule_mode"}});
+  add_pipeline_options(table);
   table.add("chunks", &S::chunks,
             {.help = "Chunks of the model on each rank. Unset: what the mode always has, 2 for VPP, else 1.",
              .range = {.at_least = 1, .at_most = 1024},
@@ -65,8 +103,9 @@ void add_workload_options(ScheduleTable& table) {
       "times", &S::times,
       {.help = "What a rank's whole part of the model takes for F, I (input gradient), W (weight "
                "gradient) of one microbatch, and what a message takes, in any unit, with commas between: "
-               "F,I,W or F,I,W,MESSAGE; or file:PATH, times of each stage as braid pretrain --profile_steps writes "
-                     "them. A fused backward takes I + W. Unset: 1,1,1,0.",
+               "F,I,W or F,I,W,MESSAGE; or file:PATH, times of each stage as braid pretrain --profile_steps "
+               "writes "
+               "them. A fused backward takes I + W. Unset: 1,1,1,0.",
        .aliases = {"schedule_times"}});
   table.add(
       "memory", &S::memory,
@@ -88,26 +127,21 @@ int32_t chunks_of(const ScheduleOptions& options, std::string_view mode) {
 schedule::Workload workload_of(const ScheduleOptions& options, const schedule::PipelineShape& shape) {
   const int32_t chunks = shape.chunks_per_rank;
   schedule::Workload workload = {
-      .durations = config::parse_schedule_times(options.times.value_or("1,1,1,0"), shape, "--times"),
+      .durations =
+          config::parse_schedule_times(options.times.value_or("1,1,1,0"), shape, options.times_option),
       .memory = {.stages = {parse_memory(options.memory.value_or("1,1"), chunks)}, .scale = kMemoryUnit}};
   if (options.memory_limit) workload.memory_limit = memory_units(*options.memory_limit, 1);
   return workload;
 }
 
-schedule::Schedule schedule_of(const ScheduleOptions& options, std::string_view mode) {
-  if (mode.starts_with(kFilePrefix)) {
-    const std::string path(mode.substr(kFilePrefix.size()));
-    schedule::Schedule schedule = schedule::from_csv(config::read_text_file(path), path);
-    schedule::check(schedule);
-    if (options.memory_limit) {
-      const schedule::Workload workload = workload_of(options, schedule.shape);
-      schedule::require_within(schedule, workload.memory, *workload.memory_limit);
-    }
-    return schedule;
-  }
-  const int32_t chunks = chunks_of(options, mode);
+schedule::Schedule schedule_of(const ScheduleOptions& options, std::string_view mode,
+                               const SizeLimit& limit) {
+  if (mode.starts_with(kFilePrefix)) return schedule_of_file(options, mode, limit);
   const schedule::PipelineShape shape = {
-      .ranks = options.pp, .chunks_per_rank = chunks, .microbatches = options.micro};
+      .ranks = options.pp, .chunks_per_rank = chunks_of(options, mode), .microbatches = options.micro};
+  require<ConfigError>(is_within(shape, limit), "--pp ", shape.ranks, " x --micro ", shape.microbatches,
+                       " x ", shape.chunks_per_rank, " chunks is too much to ", limit.purpose,
+                       "; keep the product at ", limit.cells, " or less");
   schedule::Schedule schedule = schedule::generate(mode, shape, workload_of(options, shape));
   schedule::check(schedule);
   return schedule;

@@ -22,6 +22,7 @@ struct ScheduleOptions {
   std::optional<int32_t> chunks{};
   // For what
   std::optional<std::string> times{};
+  std::string times_option = "--times";  ///< the one that gave them, for messages
   std::optional<std::string> memory{};
   std::optional<double> memory_limit{};
   // Output
@@ -41,8 +42,12 @@ struct ScheduleOptions {
 
 using ScheduleTable = config::OptionTable<ScheduleOptions>;
 
-/// --mode, --pp, --micro, --chunks, under the names of braid pretrain too.
-void add_schedule_options(ScheduleTable& table);
+/// --mode (`several_modes` is added to its help), --pp, --micro, --chunks, under the names of braid pretrain
+/// too.
+void add_schedule_options(ScheduleTable& table, std::string_view several_modes = "");
+
+/// --pp and --micro alone.
+void add_pipeline_options(ScheduleTable& table);
 
 /// --times, --memory, --memory_limit.
 void add_workload_options(ScheduleTable& table);
@@ -59,9 +64,16 @@ int32_t chunks_of(const ScheduleOptions& options, std::string_view mode);
 /// 1,1,1,0 and 1,1 where they give none.
 schedule::Workload workload_of(const ScheduleOptions& options, const schedule::PipelineShape& shape);
 
+/// What a command can work on in reasonable time.
+struct SizeLimit {
+  int64_t cells = 0;  ///< the most of ranks x microbatches x chunks
+  std::string_view purpose;
+};
+
 /// The schedule that `options` name, checked: a mode's, or csv:FILE. --pp, --micro and --chunks do not matter
-/// to a file.
-schedule::Schedule schedule_of(const ScheduleOptions& options, std::string_view mode);
+/// to a file. Throws ConfigError, which names the options, if it is larger than `limit`, before a mode's is
+/// made; and if there is no such mode or file, or it does not suit the options.
+schedule::Schedule schedule_of(const ScheduleOptions& options, std::string_view mode, const SizeLimit& limit);
 
 /// The most that each rank keeps, in the unit of --memory.
 std::vector<double> peaks_of(const schedule::Schedule& schedule, const schedule::Workload& workload);

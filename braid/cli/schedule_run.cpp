@@ -1,10 +1,7 @@
 // `braid schedule run`: schedules on ranks that wait instead of computing.
 #include <ATen/Parallel.h>
 
-#include <algorithm>
-#include <iomanip>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
@@ -32,7 +29,9 @@ ScheduleTable run_table() {
        .summary = "Runs schedules with the real executor on real processes that exchange real messages, "
                   "but wait out each action's time instead of computing: many ranks fit on few cores. "
                   "Starts --pp processes, unless it runs as one of so many ranks already."});
-  add_schedule_options(table);
+  add_schedule_options(table,
+                       " Several with commas between run one after the other; all runs every mode that "
+                       "takes the pipeline.");
   table.add(
       "emulate", &S::emulate,
       {.help = "Seconds that a rank's whole part of the model takes for F, I (input gradient), W (weight "
@@ -59,33 +58,59 @@ ScheduleTable run_table() {
   return table;
 }
 
-/// The modes in --mode: several with commas between, or all that take the shape.
-std::vector<train::EmulatedSchedule> emulated_schedules(const ScheduleOptions& options) {
+// Real processes: more than a machine can start, and long before that more than it can run.
+constexpr SizeLimit kLimit = {.cells = int64_t{1} << 22, .purpose = "run"};
+
+train::EmulatedSchedule emulated(ScheduleOptions options, std::string_view mode) {
+  options.times = options.emulate;
+  options.times_option = "--emulate";
+  options.memory = options.memory.value_or("0,0");
+  const schedule::Schedule compute = schedule_of(options, mode, kLimit);
+  schedule::Workload workload = workload_of(options, compute.shape);
+  for (schedule::StageMemory& stage : workload.memory.stages) {
+    stage.forward_to_backward /= kMemoryUnit;
+    stage.backward_to_weight /= kMemoryUnit;
+  }
+  workload.memory.scale = 1;
+  return {.compute = compute, .durations = workload.durations, .memory_bytes = workload.memory};
+}
+
+std::vector<train::EmulatedSchedule> all_modes(const ScheduleOptions& options,
+                                               std::vector<std::string>& refusals) {
+  std::vector<train::EmulatedSchedule> schedules;
+  for (const schedule::Mode& mode : schedule::modes()) {
+    try {
+      schedules.push_back(emulated(options, mode.name));
+    } catch (const ConfigError& error) {
+      refusals.push_back(error.what());
+    }
+  }
+  require<ConfigError>(!schedules.empty(), "--mode all: no mode takes this pipeline: ", refusals.front());
+  return schedules;
+}
+
+/// The schedules that --mode names, on as many ranks each; and what was left out of all of them, with why.
+std::vector<train::EmulatedSchedule> emulated_schedules(const ScheduleOptions& options,
+                                                        std::vector<std::string>& refusals) {
   require<ConfigError>(
       !options.emulate.empty(),
       "--emulate must be given: seconds of F, I, W and a message, as in 0.02,0.02,0.02,0.001");
-  ScheduleOptions timed = options;
-  timed.times = options.emulate;
+  if (options.mode == "all") return all_modes(options, refusals);
   std::vector<train::EmulatedSchedule> schedules;
   for (const std::string& piece : split(options.mode, ',')) {
-    const std::string mode(trim(piece));
-    const schedule::Schedule compute = schedule_of(timed, mode);
-    ScheduleOptions bytes = timed;
-    bytes.memory = options.memory.value_or("0,0");
-    const schedule::Workload workload = workload_of(bytes, compute.shape);
-    schedule::Memory memory = workload.memory;
-    for (schedule::StageMemory& stage : memory.stages) {
-      stage.forward_to_backward /= kMemoryUnit;
-      stage.backward_to_weight /= kMemoryUnit;
-    }
-    schedules.push_back({.compute = compute, .durations = workload.durations, .memory_bytes = memory});
+    schedules.push_back(emulated(options, trim(piece)));
+    const int32_t ranks = schedules.front().compute.shape.ranks;
+    const schedule::Schedule& last = schedules.back().compute;
+    require<ConfigError>(last.shape.ranks == ranks, "--mode: ", schedules.front().compute.name, " has ",
+                         ranks, " ranks, but ", last.name, " has ", last.shape.ranks,
+                         ": schedules that run together must have as many (--pp, or the rows of a file)");
   }
   return schedules;
 }
 
 /// Starts this command once per rank.
-int launch_ranks(const CommandContext& context, const ScheduleOptions& options) {
-  launch::LaunchOptions launch = {.nproc_per_node = options.pp, .command = {"schedule", "run"}};
+int launch_ranks(const CommandContext& context, int32_t ranks) {
+  launch::LaunchOptions launch = {.nproc_per_node = ranks, .command = {"schedule", "run"}};
   launch.command.insert(launch.command.end(), context.arguments.begin(), context.arguments.end());
   const auto write_to = [](std::ostream& stream) {
     return [&stream](std::string_view bytes) { stream << bytes << std::flush; };
@@ -113,7 +138,7 @@ nlohmann::ordered_json to_json(const train::EmulationResult& result, const sched
 std::string memory_text(const std::vector<int64_t>& bytes) {
   std::string text;
   for (const int64_t of_rank : bytes) {
-    text += (text.empty() ? "" : " / ") + fixed(static_cast<double>(of_rank) / (1 << 20), 2);
+    text += (text.empty() ? "" : " / ") + bytes_text(static_cast<uint64_t>(of_rank));
   }
   return text;
 }
@@ -128,13 +153,13 @@ std::string result_text(const train::EmulationResult& result, const schedule::Si
              fixed(planned.step_time.count(), 4), "), bubble_rate: ", fixed(result.bubble_rate, 4),
              " (planned ", fixed(planned.bubble_rate, 4), "), delays: ", fixed(result.delays.count(), 4),
              ", noise: ", fixed(result.noise.count(), 4),
-             ", max_memory_allocated of each rank in MiB: ", memory_text(result.max_memory_allocated), "\n");
+             ", max_memory_allocated of each rank: ", memory_text(result.max_memory_allocated), "\n");
 }
 
-int run_rank(const CommandContext& context, const ScheduleOptions& options, const comm::World& world) {
+int run_rank(const CommandContext& context, const ScheduleOptions& options,
+             const std::vector<train::EmulatedSchedule>& schedules, const comm::World& world) {
   at::set_num_threads(1);
   tensor::install_cpu_allocator();
-  const std::vector<train::EmulatedSchedule> schedules = emulated_schedules(options);
   const train::EmulationOptions emulation = {.steps = options.steps,
                                              .receives = options.enable_send_recv_overlap
                                                              ? schedule::ReceivePosting::kEarly
@@ -168,15 +193,19 @@ int run_rank(const CommandContext& context, const ScheduleOptions& options, cons
 int schedule_run_command(const CommandContext& context) {
   const auto parsed = parse_command(context, run_table());
   if (!parsed) return 0;
-  ScheduleOptions options = parsed->options;
-  const std::vector<train::EmulatedSchedule> schedules = emulated_schedules(options);
-  options.pp = schedules.front().compute.shape.ranks;  // a CSV file's own
+  const ScheduleOptions& options = parsed->options;
+  std::vector<std::string> refusals;
+  const std::vector<train::EmulatedSchedule> schedules = emulated_schedules(options, refusals);
+  const int32_t ranks = schedules.front().compute.shape.ranks;  // a CSV file's own
   const comm::World world = comm::world_from_environment([&](std::string_view name) {
     const auto found = context.environment.find(std::string(name));
     return found == context.environment.end() ? std::nullopt : std::optional(found->second);
   });
-  if (world.world_size == 1 && options.pp > 1) return launch_ranks(context, options);
-  return run_rank(context, options, world);
+  if (world.world_size == 1) {
+    for (const std::string& refusal : refusals) context.err << "left out: " << refusal << "\n";
+    if (ranks > 1) return launch_ranks(context, ranks);
+  }
+  return run_rank(context, options, schedules, world);
 }
 
 }  // namespace braid::cli

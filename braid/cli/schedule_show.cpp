@@ -43,9 +43,11 @@ ScheduleTable show_table() {
 
 std::string timing_text(const schedule::Durations& durations, const schedule::Simulation& simulation,
                         bool is_shared) {
+  const std::string result = cat("step time ", brief(simulation.step_time.count(), 9), ", bubble ",
+                                 fixed(100 * simulation.bubble_rate, 1), "% with ");
+  if (durations.stages.size() > 1) return result + "each stage's own times\n";
   const schedule::StageTimes& stage = durations.stages.front();
-  return cat("step time ", simulation.step_time.count(), ", bubble ", fixed(100 * simulation.bubble_rate, 1),
-             "% with F ", stage.forward.count(), ", I ", stage.backward_input.count(), ", W ",
+  return cat(result, "F ", stage.forward.count(), ", I ", stage.backward_input.count(), ", W ",
              stage.backward_weight.count(), is_shared ? " a chunk" : "", ", message ",
              durations.communication.count(), "\n");
 }
@@ -70,9 +72,8 @@ int schedule_show_command(const CommandContext& context) {
                        "--times changes nothing in CSV; leave it or --csv out");
   require<ConfigError>(!options.enable_send_recv_overlap || options.actions,
                        "--enable_send_recv_overlap shows with --actions only: the drawing has no receives");
-  require<ConfigError>(int64_t{options.pp} * options.micro <= kMostCells, "--pp ", options.pp, " x --micro ",
-                       options.micro, " is too much to show; keep the product at ", kMostCells, " or less");
-  const schedule::Schedule compute = schedule_of(options, options.mode);
+  const schedule::Schedule compute =
+      schedule_of(options, options.mode, {.cells = kMostCells, .purpose = "show"});
   const schedule::Durations durations = workload_of(options, compute.shape).durations;
   using schedule::ReceivePosting;
   const schedule::Schedule lowered = schedule::lower(

@@ -34,11 +34,8 @@ struct Row {
 };
 
 Row simulated(const ScheduleOptions& options, std::string_view mode) {
-  require<ConfigError>(int64_t{options.pp} * options.micro * options.chunks.value_or(1) <= kMostCells,
-                       "--pp ", options.pp, " x --micro ", options.micro, " x --chunks ",
-                       options.chunks.value_or(1), " is too much to simulate; keep the product at ",
-                       kMostCells, " or less");
-  const schedule::Schedule schedule = schedule_of(options, mode);
+  const schedule::Schedule schedule =
+      schedule_of(options, mode, {.cells = kMostCells, .purpose = "simulate"});
   const schedule::Workload workload = workload_of(options, schedule.shape);
   const schedule::Simulation simulation = schedule::simulate(schedule, workload.durations);
   return {.name = schedule.name,
@@ -65,6 +62,22 @@ void add_json_option(ScheduleTable& table) {
   table.add("json", &S::json, {.help = "Print JSON instead."});
 }
 
+// The reason why a mode is left out; most tell their mode themselves.
+std::string with_name(std::string_view mode, const std::string& reason) {
+  return reason.starts_with(cat(mode, " ")) ? reason : cat(mode, ": ", reason);
+}
+
+// What speeds relate to: 1F1B, even if the memory limit leaves it out. Nothing if the times are not for it.
+std::optional<Row> one_f_one_b(ScheduleOptions options) {
+  options.memory_limit.reset();
+  options.chunks = 1;
+  try {
+    return simulated(options, "1F1B");
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
 // Modes to be set side by side: each with the chunks it is made for.
 std::vector<Row> compare(const ScheduleOptions& options, std::vector<std::string>& refusals) {
   std::vector<Row> rows;
@@ -79,7 +92,7 @@ std::vector<Row> compare(const ScheduleOptions& options, std::vector<std::string
       try {
         rows.push_back(simulated(one, mode.name));
       } catch (const ConfigError& error) {
-        refusals.push_back(cat(mode.name, ": ", error.what()));
+        refusals.push_back(with_name(mode.name, error.what()));
       }
     }
   }
@@ -89,7 +102,7 @@ std::vector<Row> compare(const ScheduleOptions& options, std::vector<std::string
   return rows;
 }
 
-std::string comparison_text(const std::vector<Row>& rows, double baseline) {
+std::string comparison_text(const std::vector<Row>& rows, const std::optional<Row>& baseline) {
   size_t width = 8;
   for (const Row& row : rows) width = std::max(width, row.name.size());
   std::ostringstream text;
@@ -102,10 +115,28 @@ std::string comparison_text(const std::vector<Row>& rows, double baseline) {
   line("schedule", "chunks", "step time", "speed", "bubble", "peak");
   for (const Row& row : rows) {
     line(row.name, row.shape.chunks_per_rank, brief(row.step_time, 6),
-         baseline > 0 && row.step_time > 0 ? fixed(baseline / row.step_time, 3) : "-",
+         baseline && row.step_time > 0 ? fixed(baseline->step_time / row.step_time, 3) : "-",
          fixed(100 * row.bubble_rate, 2) + "%", brief(row.peak(), 6));
   }
   return text.str();
+}
+
+std::string trade_plot(const ScheduleOptions& options, const std::vector<Row>& rows,
+                       const std::optional<Row>& baseline) {
+  const bool is_relative = baseline && baseline->peak() > 0;
+  std::vector<report::TradePoint> points;
+  for (const Row& row : rows) {
+    const std::string chunks = row.shape.chunks_per_rank > 1 && row.name.starts_with("auto")
+                                   ? cat(" (", row.shape.chunks_per_rank, " chunks)")
+                                   : "";
+    points.push_back({.name = row.name + chunks,
+                      .peak_memory = is_relative ? row.peak() / baseline->peak() : row.peak(),
+                      .bubble_rate = row.bubble_rate});
+  }
+  report::TradeOptions trade = {
+      .title = cat("Bubble against memory: ", options.pp, " ranks, ", options.micro, " microbatches")};
+  if (!is_relative) trade.memory_label = "peak memory";
+  return report::draw_trade(points, trade);
 }
 
 }  // namespace
@@ -152,11 +183,11 @@ int schedule_compare_command(const CommandContext& context) {
                   "time counts from the first start to the last end on any rank; speed is 1F1B's step "
                   "time over it."});
   table.group("Pipeline");
-  table.add("pp", &S::pp, {.help = "Pipeline ranks.", .range = {.at_least = 1}});
-  table.add("micro", &S::micro, {.help = "Microbatches of a step.", .range = {.at_least = 1}});
+  add_pipeline_options(table);
   table.add("chunks", &S::chunks,
             {.help = "Chunks on each rank, for schedules that can have any number. Unset: 2.",
-             .range = {.at_least = 2, .at_most = 1024}});
+             .range = {.at_least = 2, .at_most = 1024},
+             .aliases = {"virtual_pp_degree"}});
   add_workload_options(table);
   add_json_option(table);
   table.add("out", &S::out, {.help = "Also draw bubble against memory of all of them into this SVG file."});
@@ -165,27 +196,17 @@ int schedule_compare_command(const CommandContext& context) {
   const ScheduleOptions& options = parsed->options;
   std::vector<std::string> refusals;
   const std::vector<Row> rows = compare(options, refusals);
-  const auto baseline = std::ranges::find(rows, "1F1B", &Row::name);
+  for (const std::string& refusal : refusals) context.err << "left out: " << refusal << "\n";
+  require<ConfigError>(!rows.empty(), "no schedule takes this pipeline; the reasons stand above");
+  const std::optional<Row> baseline = one_f_one_b(options);
   if (options.json) {
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
     for (const Row& row : rows) all.push_back(to_json(row));
     context.out << all.dump() << "\n";
   } else {
-    context.out << comparison_text(rows, baseline == rows.end() ? 0 : baseline->step_time);
+    context.out << comparison_text(rows, baseline);
   }
-  for (const std::string& refusal : refusals) context.err << "left out: " << refusal << "\n";
-  if (options.out.empty() || rows.empty()) return 0;
-  std::vector<report::TradePoint> points;
-  const double unit = baseline == rows.end() ? 1 : baseline->peak();
-  for (const Row& row : rows) {
-    const std::string chunks =
-        row.shape.chunks_per_rank > 1 && row.name.starts_with("auto") ? " (2 chunks)" : "";
-    points.push_back(
-        {.name = row.name + chunks, .peak_memory = row.peak() / unit, .bubble_rate = row.bubble_rate});
-  }
-  checkpoint::write_text_file(
-      options.out, report::draw_trade(points, {.title = cat("Bubble against memory: ", options.pp, " ranks, ",
-                                                            options.micro, " microbatches")}));
+  if (!options.out.empty()) checkpoint::write_text_file(options.out, trade_plot(options, rows, baseline));
   return 0;
 }
 

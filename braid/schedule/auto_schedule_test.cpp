@@ -104,7 +104,9 @@ TEST(AutoSchedule, GainsByMemory) {
 
 TEST(AutoSchedule, NameTellsWhatItIsMadeOf) {
   EXPECT_EQ(auto_schedule({.ranks = 1, .microbatches = 3}, {}).name, "auto (1F1B)");
-  EXPECT_EQ(auto_schedule({.ranks = 4, .microbatches = 8}, {}).name, "auto (memory-limited)");
+  EXPECT_EQ(auto_schedule({.ranks = 4, .microbatches = 8}, {}).name, "auto (ZBH2)");
+  const Workload uneven = {.durations = {.stages = {{Seconds(1.0), Seconds(1.25), Seconds(0.5)}}}};
+  EXPECT_EQ(auto_schedule({.ranks = 4, .microbatches = 8}, uneven).name, "auto (memory-limited)");
 }
 
 TEST(AutoScheduleRefuses, WhatNothingFits) {

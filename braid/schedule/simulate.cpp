@@ -130,7 +130,8 @@ void summarise(const Schedule& schedule, Simulation& result) {
     result.longest_span = std::max(result.longest_span, last - first.value_or(last));
   }
   if (result.longest_span > Seconds(0))
-    result.bubble_rate = (result.longest_span - busiest) / result.longest_span;
+    // Sums in another order may differ in their last bit.
+    result.bubble_rate = std::max(0.0, (result.longest_span - busiest) / result.longest_span);
 }
 
 Simulation simulate(const Schedule& schedule, const Durations& durations) {

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <set>
 
@@ -19,6 +20,7 @@ namespace braid::train {
 namespace {
 
 using schedule::Seconds;
+using Clock = pipeline::EmulatedClock::Clock;
 
 Seconds median(std::vector<Seconds> values) {
   std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
@@ -42,6 +44,35 @@ Seconds busiest_of(const EmulatedSchedule& emulated) {
     }
   }
   return *std::ranges::max_element(busy);
+}
+
+/// What a rank tells the others of a step; in seconds, but for the last.
+enum Column : size_t { kFirst, kLast, kSpan, kInterval, kDelays, kNoise, kMemory, kColumns };
+
+/// The values of all ranks, column by column.
+using Step = std::array<std::vector<double>, kColumns>;
+
+Seconds most(const Step& step, Column column) { return Seconds(*std::ranges::max_element(step[column])); }
+
+EmulationResult summary(const EmulatedSchedule& emulated, const std::vector<Step>& steps) {
+  EmulationResult result = {.name = emulated.compute.name};
+  std::vector<Seconds> step_times, spans, intervals;
+  for (const Step& step : steps) {
+    step_times.push_back(most(step, kLast) - Seconds(*std::ranges::min_element(step[kFirst])));
+    spans.push_back(most(step, kSpan));
+    intervals.push_back(most(step, kInterval));
+    result.delays =
+        std::max(result.delays, Seconds(std::accumulate(step[kDelays].begin(), step[kDelays].end(), 0.0)));
+    result.noise = std::max(result.noise, most(step, kNoise));
+  }
+  result.step_time = median(step_times);
+  result.longest_span = median(spans);
+  result.interval = median(intervals);
+  if (result.longest_span > Seconds(0)) {
+    result.bubble_rate = (result.longest_span - busiest_of(emulated)) / result.longest_span;
+  }
+  result.max_memory_allocated.assign(steps.back()[kMemory].begin(), steps.back()[kMemory].end());
+  return result;
 }
 
 class Rank {
@@ -78,30 +109,21 @@ class Rank {
          .chunks = pointers,
          .link = link_.get()});
     executor.observe(observer_);
-    const Seconds busiest = busiest_of(emulated);
     const std::vector<pipeline::Microbatch> data(static_cast<size_t>(emulated.compute.shape.microbatches));
-    EmulationResult result = {.name = emulated.compute.name};
-    std::vector<Seconds> step_times, spans, intervals;
     tensor::reset_peak_memory_stats();
-    for (int64_t step = 0; step < options_.steps; ++step) {
+    std::vector<Step> steps;
+    for (int64_t i = 0; i < options_.steps; ++i) {
       pipeline_.barrier();
-      const auto begin = pipeline::EmulatedClock::Clock::now();
+      const auto begin = Clock::now();
       clock.restart();
       executor.run({.microbatches = data}, {.sequences = 1,
                                             .sequence_tokens = 1,
                                             .hidden = options_.message_numel,
                                             .options = at::TensorOptions(at::kDouble)});
       pipeline_.barrier();
-      const Seconds interval = pipeline::EmulatedClock::Clock::now() - begin;
-      join(clock, interval, result, step_times, spans, intervals);
+      steps.push_back(gather(clock, Clock::now() - begin));
     }
-    result.step_time = median(step_times);
-    result.longest_span = median(spans);
-    result.interval = median(intervals);
-    if (result.longest_span > Seconds(0)) {
-      result.bubble_rate = (result.longest_span - busiest) / result.longest_span;
-    }
-    return result;
+    return summary(emulated, steps);
   }
 
   void meet() { pipeline_.barrier(); }
@@ -137,31 +159,24 @@ class Rank {
     return chunks;
   }
 
-  /// Adds one step of all ranks to the result.
-  void join(const pipeline::EmulatedClock& clock, Seconds interval, EmulationResult& result,
-            std::vector<Seconds>& step_times, std::vector<Seconds>& spans, std::vector<Seconds>& intervals) {
+  /// What this rank's clock says of a step, joined with all others'.
+  Step gather(const pipeline::EmulatedClock& clock, Seconds interval) {
     const double end = clock.now().time_since_epoch().count();
-    const std::array<double, 7> mine = {end - clock.span().count(),
-                                        end,
-                                        clock.span().count(),
-                                        interval.count(),
-                                        clock.delays().count(),
-                                        clock.noise().count(),
-                                        static_cast<double>(tensor::memory_stats().max_allocated_bytes)};
-    at::Tensor values = at::empty({std::ssize(mine)}, at::kDouble);
+    const std::array<double, kColumns> mine = {
+        end - clock.span().count(),
+        end,
+        clock.span().count(),
+        interval.count(),
+        clock.delays().count(),
+        clock.noise().count(),
+        static_cast<double>(tensor::memory_stats().max_allocated_bytes)};
+    at::Tensor values = at::empty({kColumns}, at::kDouble);
     std::ranges::copy(mine, values.mutable_data_ptr<double>());
-    std::vector<std::vector<double>> columns(mine.size());
+    Step step;
     for (const at::Tensor& of_rank : pipeline_.all_gather(values)) {
-      for (size_t i = 0; i < mine.size(); ++i) columns[i].push_back(of_rank.const_data_ptr<double>()[i]);
+      for (size_t i = 0; i < kColumns; ++i) step[i].push_back(of_rank.const_data_ptr<double>()[i]);
     }
-    const auto most = [&](size_t column) { return Seconds(*std::ranges::max_element(columns[column])); };
-    step_times.push_back(most(1) - Seconds(*std::ranges::min_element(columns[0])));
-    spans.push_back(most(2));
-    intervals.push_back(most(3));
-    result.delays =
-        std::max(result.delays, Seconds(std::accumulate(columns[4].begin(), columns[4].end(), 0.0)));
-    result.noise = std::max(result.noise, most(5));
-    result.max_memory_allocated.assign(columns[6].begin(), columns[6].end());
+    return step;
   }
 
   const EmulationOptions& options_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "braid/base/error.h"
+#include "braid/comm/communicator.h"
 #include "braid/comm/testing.h"
 #include "braid/pipeline/executor.h"
 #include "braid/pipeline/layer_chunk.h"

@@ -1,5 +1,9 @@
-// Nothing hangs: messages that no socket's buffer can hold.
+// Nothing hangs: many small pipelines of every mode, many orders drawn by chance, and messages that no
+// socket's buffer can hold.
 #include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
 
 #include "braid/schedule/generate.h"
 #include "braid/tensor/memory.h"
@@ -9,6 +13,18 @@ namespace braid::train {
 namespace {
 
 using schedule::ReceivePosting;
+
+TEST(Stress, EverySmallPipelineOfEveryModeRuns) {
+  tensor::install_cpu_allocator();
+  EXPECT_GE(expect_modes_run({1, 2, 3, 4, 8}, {1, 2, 3, 5, 8}), 900u);
+}
+
+TEST(Stress, AnyOrderThatDataAllowsRunsFromItsCsvFile) {
+  tensor::install_cpu_allocator();
+  auto placements = expect_random_schedules_run(200, 20240602);
+  EXPECT_GE(placements[schedule::Placement::kTable], 50);
+  EXPECT_EQ(placements.size(), 3u);
+}
 
 TEST(Stress, MessagesOf16MiBArrive) {
   tensor::install_cpu_allocator();
@@ -21,7 +37,7 @@ TEST(Stress, MessagesOf16MiBArrive) {
          .durations = random_durations(random, 4 * chunks)});
   }
   for (const ReceivePosting receives : {ReceivePosting::kJustInTime, ReceivePosting::kEarly}) {
-    SCOPED_TRACE(testing::Message() << "early receives " << (receives == ReceivePosting::kEarly));
+    SCOPED_TRACE(testing::Message() << "early receives: " << (receives == ReceivePosting::kEarly));
     expect_runs(schedules, receives, 2 << 20);
   }
 }

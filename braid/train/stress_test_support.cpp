@@ -4,8 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
 
+#include "braid/base/error.h"
 #include "braid/comm/testing.h"
+#include "braid/schedule/check.h"
+#include "braid/schedule/csv.h"
+#include "braid/schedule/generate.h"
 #include "braid/tensor/memory.h"
 
 namespace braid::train {
@@ -13,13 +19,15 @@ namespace {
 
 using schedule::Action;
 using schedule::Op;
+using schedule::PipelineShape;
+using schedule::ReceivePosting;
 
 // How far each microbatch has come on each stage.
 class Progress {
  public:
   enum State { kNothing, kForward, kInputGradient, kDone };
 
-  explicit Progress(const schedule::PipelineShape& shape)
+  explicit Progress(const PipelineShape& shape)
       : shape_(shape),
         states_(static_cast<size_t>(shape.stages()) * static_cast<size_t>(shape.microbatches), kNothing) {}
 
@@ -61,13 +69,13 @@ class Progress {
   State& state(int32_t stage, int32_t microbatch) { return states_[index(stage, microbatch)]; }
   State state(int32_t stage, int32_t microbatch) const { return states_[index(stage, microbatch)]; }
 
-  schedule::PipelineShape shape_;
+  PipelineShape shape_;
   std::vector<State> states_;
 };
 
-}  // namespace
-
-schedule::Schedule random_schedule(std::mt19937& random, const schedule::PipelineShape& shape) {
+// Any order that data allows: of all compute actions that could run next anywhere, one at a time, on stages
+// placed by chance. Weight gradients ascend; backwards are fused or split.
+schedule::Schedule random_schedule(std::mt19937& random, const PipelineShape& shape) {
   schedule::Schedule schedule = {.name = "random", .shape = shape};
   schedule.ranks.resize(static_cast<size_t>(shape.ranks));
   std::vector<int32_t> rank_of_stage;
@@ -91,6 +99,35 @@ schedule::Schedule random_schedule(std::mt19937& random, const schedule::Pipelin
   }
 }
 
+// Nothing if `mode` refuses the shape.
+std::optional<schedule::Schedule> if_accepted(const schedule::Mode& mode, const PipelineShape& shape) {
+  try {
+    return schedule::generate(mode.name, shape);
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
+std::vector<EmulatedSchedule> all_modes(int32_t ranks, const std::vector<int32_t>& microbatches) {
+  const schedule::Seconds no_time(0);
+  const schedule::Durations durations = {
+      .stages = {{.forward = no_time, .backward_input = no_time, .backward_weight = no_time}},
+      .communication = no_time};
+  std::vector<EmulatedSchedule> schedules;
+  for (const schedule::Mode& mode : schedule::modes()) {
+    for (const int32_t m : microbatches) {
+      for (const int32_t chunks : {1, 2, 3}) {
+        const auto compute =
+            if_accepted(mode, {.ranks = ranks, .chunks_per_rank = chunks, .microbatches = m});
+        if (compute) schedules.push_back({.compute = *compute, .durations = durations});
+      }
+    }
+  }
+  return schedules;
+}
+
+}  // namespace
+
 schedule::Durations random_durations(std::mt19937& random, int32_t stages) {
   const auto some = [&] { return schedule::Seconds(static_cast<double>(random() % 3) * 1e-4); };
   schedule::Durations durations = {.stages = {}, .communication = {}};
@@ -101,10 +138,10 @@ schedule::Durations random_durations(std::mt19937& random, int32_t stages) {
   return durations;
 }
 
-void expect_runs(const std::vector<EmulatedSchedule>& schedules, schedule::ReceivePosting receives,
+void expect_runs(const std::vector<EmulatedSchedule>& schedules, ReceivePosting receives,
                  int64_t message_numel) {
   const EmulationOptions options = {
-      .steps = 1, .receives = receives, .message_numel = message_numel, .timeout = std::chrono::seconds(10)};
+      .steps = 1, .receives = receives, .message_numel = message_numel, .timeout = std::chrono::seconds(30)};
   EXPECT_NO_THROW(comm::run_ranks(
       schedules.front().compute.shape.ranks,
       [&](const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {
@@ -113,6 +150,40 @@ void expect_runs(const std::vector<EmulatedSchedule>& schedules, schedule::Recei
         const std::vector<EmulationResult> results = emulate(schedules, options, world, store);
         EXPECT_EQ(results.size(), schedules.size());
       }));
+}
+
+size_t expect_modes_run(const std::vector<int32_t>& ranks, const std::vector<int32_t>& microbatches) {
+  size_t runs = 0;
+  for (const int32_t p : ranks) {
+    const std::vector<EmulatedSchedule> schedules = all_modes(p, microbatches);
+    for (const ReceivePosting receives : {ReceivePosting::kJustInTime, ReceivePosting::kEarly}) {
+      SCOPED_TRACE(testing::Message()
+                   << p << " ranks, early receives: " << (receives == ReceivePosting::kEarly));
+      expect_runs(schedules, receives, 1);
+      runs += schedules.size();
+    }
+  }
+  return runs;
+}
+
+std::map<schedule::Placement, int> expect_random_schedules_run(int count, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::map<schedule::Placement, int> placements;
+  for (int i = 0; i < count && !testing::Test::HasFailure(); ++i) {
+    const PipelineShape shape = {.ranks = static_cast<int32_t>(1 + random() % 5),
+                                 .chunks_per_rank = static_cast<int32_t>(1 + random() % 3),
+                                 .microbatches = static_cast<int32_t>(1 + random() % 6)};
+    const schedule::Schedule drawn = random_schedule(random, shape);
+    const std::string csv = schedule::to_csv(drawn);
+    SCOPED_TRACE(csv);
+    const schedule::Schedule compute = schedule::from_csv(csv, drawn.name);
+    EXPECT_EQ(compute, drawn);
+    EXPECT_NO_THROW(schedule::check(compute));
+    ++placements[compute.placement];
+    expect_runs({{.compute = compute, .durations = random_durations(random, shape.stages())}},
+                i % 2 == 0 ? ReceivePosting::kJustInTime : ReceivePosting::kEarly, 1);
+  }
+  return placements;
 }
 
 }  // namespace braid::train
