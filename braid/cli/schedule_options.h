@@ -32,7 +32,6 @@ struct ScheduleOptions {
   bool json = false;
   std::optional<int32_t> columns{};
   std::string out{};
-  bool trade = false;
   // Running it
   std::string emulate{};
   int64_t steps = 3;

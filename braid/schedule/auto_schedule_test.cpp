@@ -106,7 +106,10 @@ TEST(AutoSchedule, NameTellsWhatItIsMadeOf) {
   EXPECT_EQ(auto_schedule({.ranks = 1, .microbatches = 3}, {}).name, "auto (1F1B)");
   EXPECT_EQ(auto_schedule({.ranks = 4, .microbatches = 8}, {}).name, "auto (ZBH2)");
   const Workload uneven = {.durations = {.stages = {{Seconds(1.0), Seconds(1.25), Seconds(0.5)}}}};
-  EXPECT_EQ(auto_schedule({.ranks = 4, .microbatches = 8}, uneven).name, "auto (memory-limited)");
+  EXPECT_EQ(auto_schedule({.ranks = 4, .microbatches = 8}, uneven).name, "auto (1F1B, weights placed anew)");
+  const Workload with_messages = {
+      .durations = {.stages = {{Seconds(1.0), Seconds(1.0), Seconds(0.8)}}, .communication = Seconds(0.02)}};
+  EXPECT_EQ(auto_schedule({.ranks = 8, .microbatches = 24}, with_messages).name, "auto (memory-limited)");
 }
 
 TEST(AutoScheduleRefuses, WhatNothingFits) {

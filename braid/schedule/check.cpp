@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "braid/base/error.h"
@@ -209,15 +208,15 @@ int64_t check_messages(const Schedule& schedule) {
   return messages;
 }
 
-// Between two ranks, the receives of a payload come in the order of the sends.
+// Between two ranks, the receives come in the order of the sends, activations and gradients together.
 void check_pair_orders(const Schedule& schedule) {
   struct Pair {
     std::vector<Handover> sent;
     size_t received = 0;
   };
-  std::map<std::tuple<int32_t, int32_t, Payload>, Pair> pairs;
+  std::map<std::pair<int32_t, int32_t>, Pair> pairs;
   const auto pair_of = [&](const Handover& message) -> Pair& {
-    return pairs[{message.from.rank, message.to.rank, message.payload}];
+    return pairs[{message.from.rank, message.to.rank}];
   };
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
     for (const Action& action : list_of(schedule, rank)) {

@@ -31,7 +31,7 @@ struct CheckReport {
 ///  - the optimizer step, if there is one, ends the compute of every rank;
 ///  - if it has messages: each tensor that crosses ranks is sent once after it was made and received once
 ///  before it is
-///    used, and between two ranks sends and receives of a payload come in the same order; if it has waits:
+///    used, and between two ranks all sends and receives come in the same order; if it has waits:
 ///    one for each send, after it;
 ///  - all ranks reach their end even if every send blocks until the receiver has posted the receive.
 /// Throws ConfigError that names the schedule, rank, position, action and reason.

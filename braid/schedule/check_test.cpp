@@ -143,6 +143,18 @@ TEST(CheckRefuses, ReceivesInAnotherOrderThanTheSends) {
       "schedule mine, rank 1, position 0 (RECV_F1): rank 0 sends in another order: RECV_F0 must come first");
 }
 
+// Stages 0 and 2 on rank 0, 1 and 3 on rank 1: activations and gradients share the way from rank 0 to rank 1.
+TEST(CheckRefuses, AGradientReceivedBeforeAnActivationThatIsSentFirst) {
+  const std::string sender = "F0 SEND_F0 RECV_F0c1 F0c1 SEND_F0c1 RECV_B0c1 B0c1 SEND_B0c1 RECV_B0 B0";
+  EXPECT_EQ(
+      verdict(mine(1, {sender, "RECV_F0 F0 SEND_F0 RECV_F0c1 RECV_B0 F0c1 B0c1 SEND_B0c1 B0 SEND_B0"}, 2)),
+      "good");
+  EXPECT_EQ(
+      verdict(mine(1, {sender, "RECV_F0 F0 SEND_F0 RECV_B0 RECV_F0c1 F0c1 B0c1 SEND_B0c1 B0 SEND_B0"}, 2)),
+      "schedule mine, rank 1, position 3 (RECV_B0): rank 0 sends in another order: RECV_F0c1 must come "
+      "first");
+}
+
 TEST(CheckRefuses, SendsThatWouldBlockOneAnother) {
   EXPECT_EQ(verdict(mine(2, {"F0 SEND_F0 F1 SEND_F1 RECV_B0 B0 RECV_B1 B1",
                              "RECV_F0 F0 B0 SEND_B0 RECV_F1 F1 B1 SEND_B1"})),

@@ -2,7 +2,6 @@
 
 #include <map>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "braid/base/error.h"
@@ -12,7 +11,8 @@
 namespace braid::schedule {
 namespace {
 
-// The messages of one payload between two ranks, in the order in which the sender makes them.
+// The messages from one rank to another, in the order in which the sender makes them: activations and
+// gradients together, since a transport without tags (NCCL) matches them by order alone.
 struct Channel {
   std::vector<Handover> messages;
   size_t posted = 0;
@@ -66,9 +66,7 @@ class Communication {
   }
 
  private:
-  Channel& channel_of(const Handover& message) {
-    return channels_[{message.from.rank, message.to.rank, message.payload}];
-  }
+  Channel& channel_of(const Handover& message) { return channels_[{message.from.rank, message.to.rank}]; }
 
   void append(int32_t rank, const Action& action) {
     result_.ranks[static_cast<size_t>(rank)].push_back(action);
@@ -129,7 +127,7 @@ class Communication {
 
   const Schedule& compute_;
   Schedule result_;
-  std::map<std::tuple<int32_t, int32_t, Payload>, Channel> channels_;
+  std::map<std::pair<int32_t, int32_t>, Channel> channels_;  // by sender and receiver
   std::vector<char> is_posted_;
   std::vector<char> is_available_;
 };

@@ -10,7 +10,7 @@ namespace braid::schedule {
 ///
 /// Receives are posted as late as is safe: right before their consumer, or earlier where one of these asks
 /// for it:
-///  - between two ranks, receives of a payload come in the order of the sends (NCCL matches by order, not by
+///  - between two ranks, receives come in the order of the sends (NCCL matches by order, not by
 ///  tag);
 ///  - all ranks could go on even if every send blocked until its receive is posted.
 /// Both hold by construction: all ranks are run together under that very rule, and where some block one

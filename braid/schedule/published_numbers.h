@@ -55,8 +55,8 @@ inline Durations durations_of(const PublishedSetting& setting) {
           .communication = Milliseconds(setting.communication_ms)};
 }
 
-/// The setting with what a stage keeps of a microbatch of 1024 tokens, but for the factor that all stages share:
-/// M_B = 34 h + 5 a s and M_W = 32 h. The limit is `limit` microbatches of M_B.
+/// The setting with what a stage keeps of a microbatch of 1024 tokens, but for the factor that all stages
+/// share: M_B = 34 h + 5 a s and M_W = 32 h. The limit is `limit` microbatches of M_B.
 inline Workload workload_of(const PublishedSetting& setting, int32_t limit) {
   const StageMemory kept = {.forward_to_backward = 34 * setting.hidden + 5 * setting.heads * 1024,
                             .backward_to_weight = 32 * setting.hidden};

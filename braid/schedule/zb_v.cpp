@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "braid/base/error.h"
+#include "braid/base/text.h"
 #include "braid/schedule/list_scheduler.h"
 #include "braid/schedule/memory.h"
 #include "braid/schedule/v_search.h"
@@ -76,13 +77,16 @@ int64_t highest_peak(const Schedule& schedule, const Memory& memory) {
   return *std::max_element(peaks.begin(), peaks.end());
 }
 
-void require_room(const VProblem& problem) {
+void require_room(const VProblem& problem, const Memory& memory) {
   const auto greediest = std::max_element(
       problem.ranks.begin(), problem.ranks.end(),
       [](const VRank& left, const VRank& right) { return least_memory(left) < least_memory(right); });
+  const auto shown = [&](int64_t amount) {
+    return to_text(static_cast<double>(amount) / static_cast<double>(memory.scale));
+  };
   require<ConfigError>(least_memory(*greediest) <= problem.memory_limit,
-                       "ZBVPP cannot keep to the memory limit of ", problem.memory_limit, ": rank ",
-                       greediest - problem.ranks.begin(), " needs ", least_memory(*greediest),
+                       "ZBVPP cannot keep to the memory limit of ", shown(problem.memory_limit), ": rank ",
+                       greediest - problem.ranks.begin(), " needs ", shown(least_memory(*greediest)),
                        " for a single microbatch on its 2 chunks; raise the limit to that or more");
 }
 
@@ -102,7 +106,7 @@ Schedule zbvpp(const PipelineShape& shape, const Workload& workload) {
   Schedule by_hand = zb_v_by_hand(shape);
   const int64_t hand_peak = highest_peak(by_hand, workload.memory);
   const VProblem problem = v_problem(shape, workload, workload.memory_limit.value_or(hand_peak));
-  require_room(problem);
+  require_room(problem, workload.memory);
 
   ListOrder listed = shortest_list_schedule(problem, preferences(tapered_limits(problem)));
   const std::optional<ListOrder> refilled = shortest_filling(problem, by_hand.ranks);

@@ -124,10 +124,9 @@ PipelinePlan make_plan(const config::PretrainOptions& options, const config::Mod
   if (!file) {
     schedule::Workload workload = {.memory = plan.memory_bytes,
                                    .memory_limit = options.schedule_memory_limit};
-    workload.durations =
-        options.schedule_times
-            ? config::parse_schedule_times(*options.schedule_times, shape, "--schedule_times")
-            : stage_durations(measured, plan.layers);
+    workload.durations = options.schedule_times ? config::parse_schedule_times(*options.schedule_times, shape,
+                                                                               "--schedule_times")
+                                                : stage_durations(measured, plan.layers);
     plan.compute = schedule::generate(options.pipeline_schedule_mode, shape, workload);
   } else if (options.schedule_memory_limit) {
     schedule::require_within(plan.compute, plan.memory_bytes, *options.schedule_memory_limit);

@@ -1,0 +1,105 @@
+// `braid schedule export` and `braid schedule draw`, and what is refused of files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "braid/cli/schedule_test_support.h"
+#include "braid/report/xml_reader.h"
+#include "braid/schedule/generate.h"
+
+namespace braid::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+TEST(ScheduleExport, Golden) {
+  const CallResult result = schedule("export", {"--mode", "ZBH1", "--pp", "2", "--micro", "3"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(result.out,
+            "0F0,0F1,0I0,0W0,0F2,0I1,0W1,0I2,0W2\n"
+            "1F0,1I0,1F1,1I1,1W0,1F2,1I2,1W1,1W2\n");
+}
+
+TEST(ScheduleExport, WritesTheSameToAFileAndReadsItBack) {
+  for (const std::string& mode : schedule::schedule_modes()) {
+    SCOPED_TRACE(mode);
+    const ScratchDirectory scratch;
+    const std::vector<std::string> which = {"--mode", mode, "--pp", "3", "--micro", "6"};
+    const std::string printed = schedule("export", which).out;
+    std::vector<std::string> to_file = which;
+    to_file.insert(to_file.end(), {"--out", scratch.file("mine.csv")});
+    EXPECT_EQ(schedule("export", to_file).out, "");
+    EXPECT_EQ(scratch.read("mine.csv"), printed);
+    EXPECT_EQ(schedule("export", {"--mode", "csv:" + scratch.file("mine.csv")}).out, printed);
+  }
+}
+
+TEST(ScheduleDraw, GivesWellFormedSvg) {
+  const ScratchDirectory scratch;
+  const std::vector<std::string> which = {"--mode", "ZBVPP", "--pp", "2", "--micro", "3"};
+  const std::string printed = schedule("draw", which).out;
+  EXPECT_THAT(printed, StartsWith("<?xml "));
+  const auto elements = report::XmlReader(printed).read();
+  EXPECT_EQ(elements.front().name, "svg");
+  // F, I and W of 2 chunks on 2 ranks, with tool tips.
+  size_t actions = 0;
+  for (const report::TippedBox& box : report::tipped_boxes(elements)) {
+    actions += box.tip.find(" chunk ") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_EQ(actions, 2U * 3 * 3 * 2);
+  std::vector<std::string> to_file = which;
+  to_file.insert(to_file.end(), {"--out", scratch.file("mine.svg")});
+  EXPECT_EQ(schedule("draw", to_file).out, "");
+  EXPECT_EQ(scratch.read("mine.svg"), printed);
+}
+
+struct Damage {
+  std::string text;
+  std::string error;
+};
+
+class ScheduleFileRefused : public testing::TestWithParam<Damage> {};
+
+// By every command, and before run starts processes (this program is no braid that could be started).
+TEST_P(ScheduleFileRefused, WithItsReason) {
+  const ScratchDirectory scratch;
+  const std::string path = scratch.write("mine.csv", GetParam().text);
+  for (const std::string command : {"show", "simulate", "export", "draw", "run"}) {
+    std::vector<std::string> arguments = {"--mode", "csv:" + path};
+    if (command == "run") arguments.insert(arguments.end(), {"--emulate", "1,1,1"});
+    const CallResult result = schedule(command, arguments);
+    EXPECT_EQ(result.code, kUserErrorExitCode);
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, StartsWith("braid schedule " + command + ": schedule " + path));
+    EXPECT_THAT(result.err, HasSubstr(GetParam().error));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Damages, ScheduleFileRefused,
+    testing::Values(
+        Damage{"0F0,0X0\n", ", row 1, cell 2 (\"0X0\"): write stage, type and microbatch"},
+        Damage{"0F0,0B0\n1F0,1SEND_B0\n", ", row 2, cell 2 (\"1SEND_B0\"): give compute actions only"},
+        Damage{"0F0,0B0\n0F0,0B0\n", ", row 2, cell 1 (\"0F0\"): stage 0 is in row 1, cell 1 too"},
+        Damage{"\n", " has no rows: write one per rank"},
+        Damage{"0F0,0F1,0B1,0B0\n", "weight gradients must add up in ascending order"},
+        Damage{"0B0,0F0\n", "rank 0, position "}));
+
+TEST(ScheduleFile, KeepsToTheMemoryLimit) {
+  const ScratchDirectory scratch;
+  const std::string path = scratch.write("mine.csv", "0F0,0F1,0B0,0B1\n");
+  EXPECT_EQ(schedule("simulate", {"--mode", "csv:" + path, "--memory_limit", "2"}).code, 0);
+  EXPECT_THAT(schedule("simulate", {"--mode", "csv:" + path, "--memory_limit", "1.5"}).err,
+              HasSubstr("keeps 2 on rank 0, more than the limit of 1.5"));
+}
+
+TEST(ScheduleRun, RefusesSchedulesOfUnlikeRanks) {
+  const ScratchDirectory scratch;
+  const std::string path = scratch.write("mine.csv", "0F0,0B0\n");
+  EXPECT_THAT(schedule("run", {"--mode", "1F1B,csv:" + path, "--pp", "2", "--emulate", "1,1,1"}).err,
+              HasSubstr("--mode: 1F1B has 2 ranks, but " + path + " has 1: schedules that run together"));
+}
+
+}  // namespace
+}  // namespace braid::cli

@@ -1,0 +1,204 @@
+// `braid schedule simulate` and `braid schedule compare`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "braid/cli/schedule_test_support.h"
+#include "braid/report/xml_reader.h"
+#include "braid/schedule/generate.h"
+
+namespace braid::cli {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+const std::set<std::string> kRowKeys = {"schedule",  "pp",           "micro",       "chunks",
+                                        "step_time", "longest_span", "bubble_rate", "peak_memory"};
+
+std::set<std::string> keys_of(const json& object) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.insert(key);
+  return keys;
+}
+
+json json_of(const std::string& command, std::vector<std::string> arguments) {
+  arguments.emplace_back("--json");
+  const CallResult result = schedule(command, std::move(arguments));
+  EXPECT_EQ(result.code, 0) << result.err;
+  return json::parse(result.out);
+}
+
+TEST(ScheduleSimulate, Golden) {
+  const CallResult result = schedule("simulate", {"--pp", "2", "--micro", "3", "--times", "1,1,1,0.5"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(result.out,
+            "schedule: 1F1B, 2 ranks, 1 chunk each, 3 microbatches\n"
+            "step_time: 14\n"
+            "bubble_rate: 0.3571\n"
+            "peak_memory: 2 1\n");
+}
+
+TEST(ScheduleSimulate, JsonTellsTheSame) {
+  const json row = json_of("simulate", {"--pp", "2", "--micro", "3", "--times", "1,1,1,0.5"});
+  EXPECT_EQ(keys_of(row), kRowKeys);
+  EXPECT_EQ(row["schedule"], "1F1B");
+  EXPECT_EQ(row["pp"], 2);
+  EXPECT_EQ(row["micro"], 3);
+  EXPECT_EQ(row["chunks"], 1);
+  EXPECT_DOUBLE_EQ(row["step_time"], 14);
+  EXPECT_DOUBLE_EQ(row["longest_span"], 14);
+  EXPECT_DOUBLE_EQ(row["bubble_rate"], 5.0 / 14);
+  EXPECT_EQ(row["peak_memory"], (std::vector<double>{2, 1}));
+}
+
+// Source: Qi et al. 2023, arXiv:2401.10241, tables 5 and 9, the 1.5B model with 24 microbatches.
+TEST(ScheduleSimulate, AgreesWithPublishedBubbleRates) {
+  for (const auto& [mode, rate] : {std::pair("1F1B", "0.2431"), {"ZBH1", "0.1585"}, {"ZBH2", "0.1083"}}) {
+    const CallResult result = schedule(
+        "simulate", {"--mode", mode, "--pp", "8", "--micro", "24", "--times", "18.522,18.086,9.337,0.601"});
+    EXPECT_THAT(result.out, HasSubstr(std::string("\nbubble_rate: ") + rate + "\n")) << mode;
+  }
+}
+
+TEST(ScheduleSimulate, KeepsMemoryInTheUserUnit) {
+  const json row = json_of(
+      "simulate", {"--mode", "VPP", "--pp", "2", "--micro", "4", "--chunks", "2", "--memory", "0.5,0"});
+  EXPECT_EQ(row["chunks"], 2);
+  const json whole =
+      json_of("simulate", {"--mode", "VPP", "--pp", "2", "--micro", "4", "--chunks", "2", "--memory", "1,0"});
+  for (size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_DOUBLE_EQ(row["peak_memory"][rank].get<double>() * 2, whole["peak_memory"][rank].get<double>());
+  }
+}
+
+TEST(ScheduleSimulate, ReadsTheFileThatExportWrote) {
+  const ScratchDirectory scratch;
+  const std::vector<std::string> which = {"--mode", "ZBVPP", "--pp", "3", "--micro", "6"};
+  std::vector<std::string> exported = which;
+  exported.insert(exported.end(), {"--out", scratch.file("mine.csv")});
+  EXPECT_EQ(schedule("export", exported).code, 0);
+  json expected = json_of("simulate", which);
+  expected["schedule"] = scratch.file("mine.csv");
+  // Neither --pp nor --micro: they are the file's.
+  EXPECT_EQ(json_of("simulate", {"--mode", "csv:" + scratch.file("mine.csv")}), expected);
+}
+
+TEST(ScheduleCompare, ListsEveryModeTheShortestStepFirst) {
+  const json rows = json_of("compare", {"--pp", "3", "--micro", "6", "--times", "1,1,0.8,0.05"});
+  std::set<std::string> names;
+  double before = 0;
+  for (const json& row : rows) {
+    EXPECT_EQ(keys_of(row), kRowKeys);
+    EXPECT_EQ(row["peak_memory"].size(), 3U);
+    EXPECT_GE(row["step_time"].get<double>(), before);
+    before = row["step_time"];
+    const std::string name = row["schedule"];
+    names.insert(name.substr(0, name.find(' ')));  // auto tells in brackets what it took
+  }
+  const std::vector<std::string> modes = schedule::schedule_modes();
+  EXPECT_EQ(names, std::set<std::string>(modes.begin(), modes.end()));
+}
+
+TEST(ScheduleCompare, SpeedIsThatOf1F1B) {
+  const CallResult result = schedule("compare", {"--pp", "2", "--micro", "4"});
+  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(result.out, StartsWith("schedule       chunks   step time    speed   bubble      peak\n"
+                                     "InterleavedZB       2        12.5    1.200    4.00%         2\n"));
+  EXPECT_THAT(result.out, HasSubstr("\n1F1B                1          15    1.000   20.00%         2\n"));
+  // Also where the limit leaves 1F1B out.
+  const CallResult limited = schedule("compare", {"--pp", "4", "--micro", "8", "--memory_limit", "3"});
+  EXPECT_THAT(limited.out, Not(HasSubstr("\n1F1B")));
+  EXPECT_THAT(limited.out, Not(HasSubstr(" - ")));
+}
+
+TEST(ScheduleCompare, TellsWhyAModeIsLeftOut) {
+  const CallResult result = schedule("compare", {"--pp", "3", "--micro", "3"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err, "left out: DualPipeV on 3 ranks needs at least 6 microbatches, got 3\n");
+  EXPECT_THAT(result.out, Not(HasSubstr("\nDualPipeV")));
+  EXPECT_THAT(schedule("compare", {"--pp", "4", "--micro", "8", "--memory_limit", "3"}).err,
+              HasSubstr("left out: 1F1B keeps 4 on rank 0, more than the limit of 3"));
+}
+
+TEST(ScheduleCompare, FailsIfNothingIsLeft) {
+  const CallResult result = schedule("compare", {"--memory_limit", "0.125"});
+  EXPECT_EQ(result.code, kUserErrorExitCode);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("braid schedule compare: no schedule takes this pipeline"));
+}
+
+TEST(ScheduleCompare, DrawsBubbleAgainstMemory) {
+  for (const std::string memory : {"1,1", "0,0"}) {
+    const ScratchDirectory scratch;
+    const CallResult result = schedule(
+        "compare", {"--pp", "2", "--micro", "4", "--memory", memory, "--out", scratch.file("trade.svg")});
+    EXPECT_EQ(result.code, 0) << result.err;
+    const auto texts = report::texts_of(report::XmlReader(scratch.read("trade.svg")).read());
+    EXPECT_THAT(texts, testing::Contains("Bubble against memory: 2 ranks, 4 microbatches"));
+    EXPECT_THAT(texts,
+                testing::Contains("peak memory" + std::string(memory == "1,1" ? ", relative to 1F1B" : "")));
+  }
+}
+
+struct Misuse {
+  std::string command;
+  std::vector<std::string> arguments;
+  std::string error;
+};
+
+class ScheduleRefuses : public testing::TestWithParam<Misuse> {};
+
+TEST_P(ScheduleRefuses, WithItsReason) {
+  const CallResult result = schedule(GetParam().command, GetParam().arguments);
+  EXPECT_EQ(result.code, kUserErrorExitCode);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, StartsWith("braid schedule " + GetParam().command + ": " + GetParam().error));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Misuses, ScheduleRefuses,
+    testing::Values(
+        Misuse{"simulate",
+               {"--memory", "1"},
+               "--memory must be 2 numbers (from F to I, from I to W), got 1: '1'"},
+        Misuse{"simulate", {"--memory", "1,x"}, "--memory must be 2 numbers between 0 and 1e12 with a comma"},
+        Misuse{"simulate", {"--memory=-1,1"}, "--memory must be 2 numbers between 0 and 1e12 with a comma"},
+        Misuse{"simulate", {"--memory_limit", "-1"}, "--memory_limit must be a number, >= 0 and <= 1e+15"},
+        Misuse{"simulate", {"--chunks", "2000"}, "--chunks must be a whole number, >= 1 and <= 1024"},
+        Misuse{
+            "simulate", {"--mode", "V-Half", "--chunks", "3"}, "V-Half runs with 2 chunks per rank, got 3"},
+        Misuse{"simulate",
+               {"--mode", "ZBH1", "--memory_limit", "2"},
+               "ZBH1 keeps 4 on rank 0, more than the limit of 2: raise the limit, or take a schedule"},
+        Misuse{
+            "simulate",
+            {"--pp", "100000", "--micro", "100000"},
+            "--pp 100000 x --micro 100000 x 1 chunks is too much to simulate; keep the product at 67108864"},
+        Misuse{"simulate",
+               {"--mode", "ZBVPP", "--memory_limit", "0.5"},
+               "ZBVPP cannot keep to the memory limit of 0.5: rank 0 needs 1 for a single microbatch"},
+        Misuse{"compare", {"--mode", "1F1B"}, "--mode: there is no such option"},
+        Misuse{"compare", {"--chunks", "1"}, "--chunks must be a whole number, >= 2 and <= 1024, got '1'"},
+        Misuse{"export",
+               {"--pp", "100000", "--micro", "100000"},
+               "--pp 100000 x --micro 100000 x 1 chunks is too much to export"},
+        Misuse{"export", {"--out", "/no/such/folder/x.csv"}, "/no/such/folder/x.csv"},
+        Misuse{"draw",
+               {"--pp", "1000", "--micro", "1000"},
+               "--pp 1000 x --micro 1000 x 1 chunks is too much to draw; keep the product at 65536 or less"},
+        Misuse{"run", {}, "--emulate must be given: seconds of F, I, W and a message, as in 0.02,0.02"},
+        Misuse{
+            "run", {"--emulate", "1,2"}, "--emulate must be 3 numbers (F,I,W) or 4 (F,I,W,MESSAGE), got 2"},
+        Misuse{"run", {"--emulate", "1,1,1", "--mode", "1F1B,"}, "there is no pipeline schedule mode \"\""},
+        Misuse{"run", {"--emulate", "1,1,1", "--memory", "1"}, "--memory must be 2 numbers"},
+        Misuse{"run", {"--emulate", "1,1,1", "--message_bytes", "4"}, "--message_bytes must be"},
+        Misuse{"run", {"--emulate", "1,1,1", "--steps", "0"}, "--steps must be"}));
+
+}  // namespace
+}  // namespace braid::cli
