@@ -116,9 +116,19 @@ class Picture:
         self.add(f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" font-size="{size}" text-anchor="{anchor}"{more}>{html.escape(words)}</text>')
 
     def line(self, points, colour, width, opacity):
-        path = " ".join(f"{self.x(x):.1f},{self.y(loss):.1f}" for x, loss in points)
+        path = " ".join(f"{self.x(x):.1f},{self.y(loss):.1f}" for x, loss in self.visible(points))
         self.add(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{width}" stroke-opacity="{opacity}" '
                  'stroke-linejoin="round" stroke-linecap="round"/>')
+
+    def visible(self, points):
+        """Of many points in one column of the picture only the lowest and the highest, which is all that shows."""
+        if len(points) <= 2 * WIDTH:
+            return points
+        columns = {}
+        for point in points:
+            columns.setdefault(round(self.x(point[0])), []).append(point)
+        return [point for column in columns.values()
+                for point in sorted({min(column, key=lambda p: p[1]), max(column, key=lambda p: p[1])})]
 
     def axes(self, axis):
         bottom = HEIGHT - BOTTOM
@@ -137,11 +147,14 @@ class Picture:
         middle = (TOP + bottom) / 2
         self.text(20, middle, "loss (nats a token)", anchor="middle", more=f' transform="rotate(-90 20 {middle:.1f})"')
 
-    def run(self, run, colour):
-        strong, window = smooth(run.train)
-        if window > 1:
+    def steps(self, run, colour):
+        if smooth(run.train)[1] > 1:
             self.line(run.train, colour, 1, 0.3)
-        self.line(strong, colour, 2, 1)
+
+    def run(self, run, colour, behind):
+        """`behind` is how many runs are drawn over this one: it is that much wider, so that equal curves all show."""
+        strong, window = smooth(run.train)
+        self.line(strong, colour, 2 + 2.5 * behind, 1)
         for x, loss in run.evaluations:
             self.add(f'<circle cx="{self.x(x):.1f}" cy="{self.y(loss):.1f}" r="4.5" fill="{PAPER}" stroke="{colour}" stroke-width="2"/>')
         if run.evaluations:
@@ -194,7 +207,9 @@ def draw(runs, title, axis):
     picture.text(LEFT, 34, title, size=min(19, int((WIDTH - LEFT - RIGHT) / (0.64 * max(len(title), 1)))), more=' font-weight="600"')
     picture.text(LEFT, 58, summary(runs[0]) if len(runs) == 1 else f"{len(runs)} runs", SOFT)
     picture.axes(axis)
-    windows = [picture.run(run, colour_of(i)) for i, run in enumerate(runs)]
+    for i, run in enumerate(runs):
+        picture.steps(run, colour_of(i))
+    windows = [picture.run(run, colour_of(i), len(runs) - 1 - i) for i, run in enumerate(runs)]
     picture.legend(runs, windows)
     return picture.svg(title)
 

@@ -91,7 +91,7 @@ void expect_valid(const Timeline& timeline, size_t flows) {
 TEST(ChromeTrace, KeepsTheRulesOfTheFormat) {
   for (int32_t ranks = 1; ranks <= 4; ++ranks) {
     for (const int32_t microbatches : {1, 3, 8}) {
-      const auto messages = static_cast<size_t>(2 * (ranks - 1) * microbatches);
+      const size_t messages = 2 * static_cast<size_t>(ranks - 1) * static_cast<size_t>(microbatches);
       expect_valid(slowing_step(ranks, microbatches), messages);
     }
   }

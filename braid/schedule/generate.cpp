@@ -82,6 +82,7 @@ std::string mode_names() {
 }
 
 const Mode& mode_of(std::string_view name) {
+  if (name == "Eager-1F1B") return mode_of("Eager1F1B");  // PaddleNLP's spelling
   for (const Mode& known : kModes) {
     if (known.name == name) return known;
   }

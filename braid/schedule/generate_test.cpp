@@ -76,6 +76,11 @@ TEST(GenerateGolden, OneFOneBWithFewerMicrobatchesThanRanks) {
             "rank 3: F0 B0 F1 B1\n");
 }
 
+TEST(Generate, TakesPaddlesSpellingOfEager1F1B) {
+  const PipelineShape shape = {.ranks = 3, .microbatches = 4};
+  EXPECT_EQ(generate("Eager-1F1B", shape), generate("Eager1F1B", shape));
+}
+
 TEST(GenerateRefusals, NameTheModeAndWhatWouldDo) {
   const PipelineShape shape = {.ranks = 4, .microbatches = 8};
   EXPECT_EQ(refusal("1f1b", shape), "there is no pipeline schedule mode \"1f1b\": did you mean 1F1B?");
