@@ -64,7 +64,8 @@ void require_within(const Schedule& schedule, const Memory& memory, int64_t limi
   const std::vector<int64_t> peaks = peak_memory(schedule, memory);
   const auto highest = std::max_element(peaks.begin(), peaks.end());
   const auto shown = [&](int64_t amount) {
-    return to_text(static_cast<double>(amount) / static_cast<double>(memory.scale));
+    if (memory.scale == 1) return cat(amount);
+    return brief(static_cast<double>(amount) / static_cast<double>(memory.scale), 6);
   };
   require<ConfigError>(*highest <= limit, schedule.name, " keeps ", shown(*highest), " on rank ",
                        highest - peaks.begin(), ", more than the limit of ", shown(limit),
