@@ -42,8 +42,16 @@ cost::MicrobatchShape microbatch_of(const config::PretrainOptions& options) {
           .wide_element_bytes = 4};
 }
 
+std::string text_of(const std::string& path) {
+  try {
+    return config::read_text_file(path);
+  } catch (const ConfigError& error) {
+    throw ConfigError(cat("--pipeline_schedule_mode csv:", path, ": ", error.what()));
+  }
+}
+
 schedule::Schedule read_csv(const config::PretrainOptions& options, const std::string& path) {
-  schedule::Schedule schedule = schedule::from_csv(config::read_text_file(path), path);
+  schedule::Schedule schedule = schedule::from_csv(text_of(path), path);
   const schedule::PipelineShape& shape = schedule.shape;
   require<ConfigError>(shape.ranks == config::pipeline_ranks(options) &&
                            shape.microbatches == options.gradient_accumulation_steps,
