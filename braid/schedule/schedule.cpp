@@ -114,8 +114,9 @@ Place place_of(const Schedule& schedule, int32_t stage) {
 int32_t stage_of(const Schedule& schedule, Place place) {
   const int32_t ranks = schedule.shape.ranks;
   if (schedule.placement == Placement::kTable) {
-    return schedule.table
-        .stages[static_cast<size_t>(place.rank * schedule.shape.chunks_per_rank + place.chunk)];
+    const size_t first =
+        static_cast<size_t>(place.rank) * static_cast<size_t>(schedule.shape.chunks_per_rank);
+    return schedule.table.stages[first + static_cast<size_t>(place.chunk)];
   }
   const bool backwards = schedule.placement == Placement::kV && is_odd(place.chunk);
   return place.chunk * ranks + (backwards ? ranks - 1 - place.rank : place.rank);
