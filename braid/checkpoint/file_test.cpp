@@ -8,7 +8,8 @@
 #include <csignal>
 
 #include "braid/base/error.h"
-#include "braid/checkpoint/temporary_directory.h"
+#include "braid/base/scratch_directory.h"
+#include "braid/checkpoint/test_files.h"
 
 namespace braid::checkpoint {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 
 TEST(ReplacingFile, AppearsOnlyWhenCommittedAndReplacesWhatWasThere) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const auto path = directory / "file";
   write_bytes(path, "old");
   write_bytes(directory / "file.partial", "left by a run that was killed");
@@ -32,7 +33,7 @@ TEST(ReplacingFile, AppearsOnlyWhenCommittedAndReplacesWhatWasThere) {
 }
 
 TEST(ReplacingFile, LeavesNothingWithoutCommit) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   write_bytes(directory / "file", "old");
   { ReplacingFile(directory / "file").write("new"); }
   EXPECT_EQ(read_bytes(directory / "file"), "old");
@@ -40,7 +41,7 @@ TEST(ReplacingFile, LeavesNothingWithoutCommit) {
 }
 
 TEST(ReplacingFile, NamesTheCureWhereTheDirectoryIsMissing) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const std::string message =
       message_of<DataError>([&] { ReplacingFile file(directory / "absent" / "file"); });
   EXPECT_THAT(message, HasSubstr("absent/file.partial"));
@@ -66,7 +67,7 @@ class FileSizeLimit {
 };
 
 TEST(ReplacingFile, RemovesThePartialFileWhereTheDiskIsFull) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   std::string message;
   {
     const FileSizeLimit limit(1000);
@@ -83,7 +84,7 @@ TEST(ReplacingFile, RemovesThePartialFileWhereTheDiskIsFull) {
 }
 
 TEST(ReadableFile, RefusesWhatIsNoFileWithoutWaiting) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   ASSERT_EQ(::mkfifo((directory / "pipe").c_str(), 0600), 0);
   EXPECT_THAT(message_of<DataError>([&] { ReadableFile(directory / "pipe"); }),
               HasSubstr("not a regular file"));
@@ -93,7 +94,7 @@ TEST(ReadableFile, RefusesWhatIsNoFileWithoutWaiting) {
 }
 
 TEST(ReadableFile, SaysWhereAFileEndsThatWasCutWhileOpen) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   write_bytes(directory / "file", "0123456789");
   const ReadableFile file(directory / "file");
   std::filesystem::resize_file(directory / "file", 4);
@@ -104,7 +105,7 @@ TEST(ReadableFile, SaysWhereAFileEndsThatWasCutWhileOpen) {
 }
 
 TEST(ReadText, RefusesMoreThanItsLimit) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   write_bytes(directory / "file", "0123456789");
   EXPECT_EQ(read_text(directory / "file", 10), "0123456789");
   EXPECT_THAT(message_of<DataError>([&] { read_text(directory / "file", 9); }),

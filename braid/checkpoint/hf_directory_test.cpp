@@ -5,7 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "braid/base/error.h"
-#include "braid/checkpoint/temporary_directory.h"
+#include "braid/base/scratch_directory.h"
+#include "braid/checkpoint/test_files.h"
 
 namespace braid::checkpoint {
 namespace {
@@ -22,7 +23,7 @@ NamedTensor named(const std::string& name, double value) {
   return {name, at::full({2, 3}, value, at::kFloat)};
 }
 
-std::vector<std::string> files_of(const TemporaryDirectory& directory) {
+std::vector<std::string> files_of(const ScratchDirectory& directory) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(directory.path()))
     names.push_back(entry.path().filename().string());
@@ -119,7 +120,7 @@ TEST(ShardName, CountsFromOne) {
 }
 
 TEST(HfDirectory, OneFileAndShardsReadAlike) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const std::vector<NamedTensor> first = {named("a", 1), named("layers.0.rotary_emb.inv_freq", 9)};
   const std::vector<NamedTensor> second = {named("b", 2), named("c", 3)};
   for (const bool sharded : {false, true}) {
@@ -148,7 +149,7 @@ TEST(HfDirectory, OneFileAndShardsReadAlike) {
 }
 
 TEST(HfDirectory, WritesTheIndexAndMetadataOfHuggingFace) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   export_model(directory.path(), {{named("b", 1)}, {named("a", 2)}});
   EXPECT_EQ(read_bytes(directory / kIndex), R"({
   "metadata": {
@@ -165,7 +166,7 @@ TEST(HfDirectory, WritesTheIndexAndMetadataOfHuggingFace) {
 }
 
 TEST(HfDirectory, AnEarlierExportDoesNotSurviveBesideTheNew) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const std::vector<NamedTensor> a = {named("a", 1), named("b", 1)};
   write_bytes(directory / "config.json", "{}");
   write_bytes(directory / "model-of-mine.safetensors", "not ours to remove");
@@ -183,7 +184,7 @@ TEST(HfDirectory, AnEarlierExportDoesNotSurviveBesideTheNew) {
 }
 
 TEST(HfDirectory, TheIndexStepAloneRemovesWhatIsStaleToo) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   export_model(directory.path(), {{named("a", 1)}});
   write_hf_shard(directory.path(), 0, 2, std::vector<NamedTensor>{named("a", 2)});
   write_hf_shard(directory.path(), 1, 2, std::vector<NamedTensor>{named("b", 2)});
@@ -193,7 +194,7 @@ TEST(HfDirectory, TheIndexStepAloneRemovesWhatIsStaleToo) {
 }
 
 TEST(HfDirectory, AnInterruptedExportIsRefused) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   export_model(directory.path(), {{named("a", 1)}, {named("b", 1)}});
   begin_hf_export(directory.path());
   write_hf_shard(directory.path(), 0, 2, std::vector<NamedTensor>{named("a", 2)});
@@ -208,7 +209,7 @@ TEST(HfDirectory, AnInterruptedExportIsRefused) {
 }
 
 TEST(HfDirectory, LargeShardsAreSplit) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   export_model(directory.path(), {{named("a", 1), named("b", 2), named("c", 3)}, {named("d", 4)}}, 48);
   EXPECT_TRUE(std::filesystem::exists(directory / "model-00003-of-00003.safetensors"));
   const HfWeights weights(directory.path());
@@ -228,7 +229,7 @@ class DamagedHfDirectory : public testing::Test {
                 "{\"metadata\":{\"total_size\":48.0,\"more\":[1,{\"x\":null}]},\"weight_map\":" + map + "}");
     return refusal(directory_.path());
   }
-  TemporaryDirectory directory_;
+  ScratchDirectory directory_;
 };
 
 TEST_F(DamagedHfDirectory, IndexesThatDoNotFitTheShardsAreRefused) {
@@ -285,7 +286,7 @@ TEST_F(DamagedHfDirectory, ACutShardIsNamed) {
 }
 
 TEST(HfDirectory, WhatIsNoModelDirectoryIsRefusedWithTheCure) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   EXPECT_THAT(refusal(directory / "absent"), HasSubstr("is no directory"));
   EXPECT_THAT(refusal(directory.path()), HasSubstr("holds neither model.safetensors nor"));
   write_bytes(directory / "pytorch_model.bin", "");

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "braid/base/error.h"
-#include "braid/checkpoint/temporary_directory.h"
+#include "braid/checkpoint/test_files.h"
 
 namespace braid::checkpoint {
 namespace {

@@ -7,7 +7,8 @@
 #include <cstring>
 
 #include "braid/base/error.h"
-#include "braid/checkpoint/temporary_directory.h"
+#include "braid/base/scratch_directory.h"
+#include "braid/checkpoint/test_files.h"
 
 namespace braid::checkpoint {
 namespace {
@@ -51,7 +52,7 @@ void expect_same(const at::Tensor& got, const at::Tensor& wanted) {
 }
 
 TEST(SafetensorsGolden, ReadsWhatThePythonPackageWrites) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   write_bytes(directory / "a", golden_bytes());
   const SafetensorsReader reader(directory / "a");
   EXPECT_EQ(reader.entries().size(), golden_tensors().size());
@@ -60,13 +61,13 @@ TEST(SafetensorsGolden, ReadsWhatThePythonPackageWrites) {
 }
 
 TEST(SafetensorsGolden, WritesTheSameBytes) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   write_safetensors(directory / "a", golden_tensors(), kGoldenMetadata);
   EXPECT_EQ(read_bytes(directory / "a"), golden_bytes());
 }
 
 TEST(Safetensors, EveryDtypeComesBackBitForBit) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   std::vector<NamedTensor> tensors;
   for (const auto type : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort,
                           at::kChar, at::kByte, at::kBool}) {
@@ -83,7 +84,7 @@ TEST(Safetensors, EveryDtypeComesBackBitForBit) {
 }
 
 TEST(Safetensors, WritesViewsAsTheyLook) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const at::Tensor fused = at::arange(24, at::kFloat).view({6, 4});
   const std::vector<NamedTensor> tensors = {{"rows", fused.narrow(0, 2, 3)},
                                             {"columns", fused.narrow(1, 1, 2)},
@@ -95,7 +96,7 @@ TEST(Safetensors, WritesViewsAsTheyLook) {
 }
 
 TEST(Safetensors, ReadsRowsIntoASliceAndConverts) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const at::Tensor source = at::arange(40, at::kFloat).view({10, 4}) / 3;
   write_safetensors(directory / "a", std::vector<NamedTensor>{{"f", source}, {"b", source.to(at::kBFloat16)}},
                     {});
@@ -127,7 +128,7 @@ TEST(Safetensors, ReadsRowsIntoASliceAndConverts) {
 }
 
 TEST(Safetensors, ConvertsInBlocksWithoutLosingRows) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   // 40 MB: three blocks of at most 16 MiB.
   const at::Tensor source =
       at::arange(10'000'000, at::kInt).remainder(251).to(at::kFloat).view({1000, 10'000});
@@ -143,7 +144,7 @@ TEST(Safetensors, ConvertsInBlocksWithoutLosingRows) {
 }
 
 TEST(Safetensors, RefusesDestinationsThatDoNotFit) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   write_bytes(directory / "a", golden_bytes());
   const SafetensorsReader reader(directory / "a");
   const auto refusal = [&](const char* name, at::IntArrayRef shape, at::ScalarType type,
@@ -165,7 +166,7 @@ TEST(Safetensors, RefusesDestinationsThatDoNotFit) {
 }
 
 TEST(Safetensors, OpensFilesWithOtherDtypesAndRefusesTheirTensors) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const std::string header = format_safetensors_header(
       {.entries = {{"q", "F8_E4M3", {2}, 0, 2}, {"w", "U8", {1}, 2, 3}}, .metadata = {}});
   write_bytes(directory / "a", header + "abc");
@@ -176,7 +177,7 @@ TEST(Safetensors, OpensFilesWithOtherDtypesAndRefusesTheirTensors) {
 }
 
 TEST(Safetensors, ReadsAnyByteAsABool) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const std::string header =
       format_safetensors_header({.entries = {{"b", "BOOL", {3}, 0, 3}}, .metadata = {}});
   write_bytes(directory / "a", header + std::string("\0\x01\xfe", 3));
@@ -187,7 +188,7 @@ TEST(Safetensors, ReadsAnyByteAsABool) {
 }
 
 TEST(Safetensors, WritesNeitherOtherDtypesNorANameTwice) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const at::Tensor one = at::ones({1});
   EXPECT_THROW(write_safetensors(directory / "a",
                                  std::vector<NamedTensor>{{"c", at::ones({1}, at::kComplexFloat)}}, {}),
@@ -200,7 +201,7 @@ TEST(Safetensors, WritesNeitherOtherDtypesNorANameTwice) {
 }
 
 TEST(SafetensorsDamage, EveryTruncationIsRefused) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const std::string bytes = golden_bytes();
   for (size_t size = 0; size < bytes.size(); ++size) {
     write_bytes(directory / "a", std::string_view(bytes).substr(0, size));
@@ -213,7 +214,7 @@ TEST(SafetensorsDamage, EveryTruncationIsRefused) {
 }
 
 TEST(SafetensorsDamage, EveryChangedByteIsRefusedOrReadWithoutHarm) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const std::string bytes = golden_bytes();
   int refused = 0;
   int read = 0;
@@ -236,7 +237,7 @@ TEST(SafetensorsDamage, EveryChangedByteIsRefusedOrReadWithoutHarm) {
 }
 
 TEST(SafetensorsDamage, HugeHeaderLengthsAreRefusedBeforeTheyAreAllocated) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const auto refusal = [&](uint64_t length) {
     std::string bytes(8, '\0');
     std::memcpy(bytes.data(), &length, sizeof length);
@@ -253,7 +254,7 @@ TEST(SafetensorsDamage, HugeHeaderLengthsAreRefusedBeforeTheyAreAllocated) {
 }
 
 TEST(SafetensorsDamage, AFileCutWhileItIsOpenIsAnErrorAndNoSignal) {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   write_safetensors(directory / "a", std::vector<NamedTensor>{{"t", at::ones({100'000})}}, {});
   const SafetensorsReader reader(directory / "a");
   std::filesystem::resize_file(directory / "a", 1000);

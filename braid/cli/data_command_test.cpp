@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "braid/base/scratch_directory.h"
 #include "braid/cli/test_context.h"
 #include "braid/data/sentencepiece.h"
 #include "braid/data/test_files.h"
@@ -24,7 +25,7 @@ class Data : public testing::Test {
     data::write_bytes(path("docs/deep/b.rst"), "Second.");
     data::write_bytes(path("c.jsonl"), "{\"body\": \"Third.\"}\n{\"body\": \"4\"}\n");
   }
-  std::string path(const std::string& name) const { return folder_.path(name); }
+  std::string path(const std::string& name) const { return folder_.file(name); }
   CallResult prepare(std::vector<std::string> more, const CallOptions& options = {}) const {
     more.insert(more.begin(), {"data", "prepare", "--tokenizer", "byte"});
     return call(std::move(more), options);
@@ -33,7 +34,7 @@ class Data : public testing::Test {
     more.insert(more.begin(), {"data", "inspect"});
     return call(std::move(more));
   }
-  data::TemporaryFolder folder_;
+  ScratchDirectory folder_;
 };
 
 TEST_F(Data, PreparesAndInspects) {

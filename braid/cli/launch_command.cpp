@@ -1,9 +1,20 @@
 #include "braid/cli/launch_command.h"
 
 #include "braid/base/error.h"
-#include "braid/launch/launch.h"
 
 namespace braid::cli {
+
+launch::LaunchContext launch_context(const CommandContext& context) {
+  const auto write_to = [](std::ostream& stream) {
+    return [&stream](std::string_view bytes) { stream << bytes << std::flush; };
+  };
+  return {.program = context.program.string(),
+          .environment = context.environment,
+          .output = write_to(context.out),
+          .message = write_to(context.err),
+          .terminal_columns = context.out_columns,
+          .cores = context.cores};
+}
 
 int launch_command(const CommandContext& context) {
   const auto options = launch::parse_launch_options(context.arguments);
@@ -15,15 +26,7 @@ int launch_command(const CommandContext& context) {
   check_command_name(command);
   require<ConfigError>(command != "launch", "launch cannot launch itself; name another command, as in ",
                        context.name, " --nproc_per_node 2 pretrain ...");
-  const auto write_to = [](std::ostream& stream) {
-    return [&stream](std::string_view bytes) { stream << bytes << std::flush; };
-  };
-  return launch::run_launch(*options, {.program = context.program.string(),
-                                       .environment = context.environment,
-                                       .output = write_to(context.out),
-                                       .message = write_to(context.err),
-                                       .terminal_columns = context.out_columns,
-                                       .cores = context.cores});
+  return launch::run_launch(*options, launch_context(context));
 }
 
 }  // namespace braid::cli

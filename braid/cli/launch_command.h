@@ -2,11 +2,15 @@
 #pragma once
 
 #include "braid/cli/run.h"
+#include "braid/launch/launch.h"
 
 namespace braid::cli {
 
 /// Starts the ranks that the arguments describe and returns their exit code. Call it from the main thread.
 /// Throws ConfigError for wrong arguments; no rank runs then.
 int launch_command(const CommandContext& context);
+
+/// What the launcher needs of this process, to start ranks of this program.
+launch::LaunchContext launch_context(const CommandContext& context);
 
 }  // namespace braid::cli

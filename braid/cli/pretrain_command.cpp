@@ -25,12 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<std::string> lookup(const CommandContext& context, std::string_view name) {
-  const auto found = context.environment.find(std::string(name));
-  if (found == context.environment.end() || found->second.empty()) return std::nullopt;
-  return found->second;
-}
-
 /// While it lives, the first SIGINT or SIGTERM only sets a flag; the second acts as if nobody had asked.
 class StopSignals {
  public:

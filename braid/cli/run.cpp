@@ -80,6 +80,12 @@ int report(std::string_view who, std::string_view what, int code, std::ostream& 
 
 }  // namespace
 
+std::optional<std::string> lookup(const CommandContext& context, std::string_view name) {
+  const auto found = context.environment.find(std::string(name));
+  if (found == context.environment.end() || found->second.empty()) return std::nullopt;
+  return found->second;
+}
+
 int report_exception(std::string_view who, std::ostream& err) {
   constexpr std::string_view kBug =
       "\nThis is a bug in braid: please report it with the command line and this message.";

@@ -25,6 +25,9 @@ struct CommandContext {
   int64_t cores = 1;                     // that this process may use
 };
 
+/// A variable of the environment; nothing if it is unset or empty.
+std::optional<std::string> lookup(const CommandContext& context, std::string_view name);
+
 /// Exit codes besides 0. A command stopped by a signal ends with 128 + its number.
 inline constexpr int kUserErrorExitCode = 2;       // options, files, combinations: what the user can mend
 inline constexpr int kInternalErrorExitCode = 70;  // a bug in braid (EX_SOFTWARE of sysexits.h)

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "braid/base/scratch_directory.h"
 #include "braid/cli/schedule_test_support.h"
 
 namespace braid::cli {

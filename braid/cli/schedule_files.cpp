@@ -1,5 +1,6 @@
 // `braid schedule export` and `braid schedule draw`.
-#include <cmath>
+#include <string>
+#include <utility>
 
 #include "braid/base/error.h"
 #include "braid/checkpoint/file.h"
@@ -28,19 +29,23 @@ void give(const CommandContext& context, const ScheduleOptions& options, const s
   }
 }
 
-}  // namespace
-
-int schedule_export_command(const CommandContext& context) {
-  ScheduleTable table({.command = "braid schedule export",
-                       .usage = "[--flag value]...",
-                       .summary =
-                           "Writes a schedule's compute actions as CSV, a row per rank, in the format that "
-                           "PyTorch's pipelining reads (compute_only) and braid's --mode csv:FILE too."});
+ScheduleTable file_table(std::string command, std::string summary) {
+  ScheduleTable table(
+      {.command = std::move(command), .usage = "[--flag value]...", .summary = std::move(summary)});
   add_schedule_options(table);
   add_workload_options(table);
   table.group("Output");
   table.add("out", &S::out, {.help = "The file. Unset: standard output."});
-  const auto parsed = parse_command(context, table);
+  return table;
+}
+
+}  // namespace
+
+int schedule_export_command(const CommandContext& context) {
+  const auto parsed = parse_command(
+      context, file_table("braid schedule export",
+                          "Writes a schedule's compute actions as CSV, a row per rank, in the format that "
+                          "PyTorch's pipelining reads (compute_only) and braid's --mode csv:FILE too."));
   if (!parsed) return 0;
   give(context, parsed->options,
        schedule::to_csv(schedule_of(parsed->options, parsed->options.mode,
@@ -49,16 +54,10 @@ int schedule_export_command(const CommandContext& context) {
 }
 
 int schedule_draw_command(const CommandContext& context) {
-  ScheduleTable table({.command = "braid schedule draw",
-                       .usage = "[--flag value]...",
-                       .summary =
-                           "Draws a schedule as SVG: a row per rank, its actions to scale in time, idle time "
-                           "shaded."});
-  add_schedule_options(table);
-  add_workload_options(table);
-  table.group("Output");
-  table.add("out", &S::out, {.help = "The file. Unset: standard output."});
-  const auto parsed = parse_command(context, table);
+  const auto parsed = parse_command(
+      context, file_table("braid schedule draw",
+                          "Draws a schedule as SVG: a row per rank, its actions to scale in time, idle time "
+                          "shaded."));
   if (!parsed) return 0;
   const schedule::Schedule schedule =
       schedule_of(parsed->options, parsed->options.mode, {.cells = kMostCellsDrawn, .purpose = "draw"});

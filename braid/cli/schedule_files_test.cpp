@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "braid/base/scratch_directory.h"
 #include "braid/cli/schedule_test_support.h"
 #include "braid/report/xml_reader.h"
 #include "braid/schedule/generate.h"

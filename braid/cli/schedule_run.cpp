@@ -5,13 +5,13 @@
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
+#include "braid/cli/launch_command.h"
 #include "braid/cli/parse_command.h"
 #include "braid/cli/schedule_command.h"
 #include "braid/cli/schedule_options.h"
 #include "braid/cli/version.h"
 #include "braid/comm/store.h"
 #include "braid/comm/world.h"
-#include "braid/launch/launch.h"
 #include "braid/schedule/generate.h"
 #include "braid/schedule/simulate.h"
 #include "braid/tensor/memory.h"
@@ -112,15 +112,7 @@ std::vector<train::EmulatedSchedule> emulated_schedules(const ScheduleOptions& o
 int launch_ranks(const CommandContext& context, int32_t ranks) {
   launch::LaunchOptions launch = {.nproc_per_node = ranks, .command = {"schedule", "run"}};
   launch.command.insert(launch.command.end(), context.arguments.begin(), context.arguments.end());
-  const auto write_to = [](std::ostream& stream) {
-    return [&stream](std::string_view bytes) { stream << bytes << std::flush; };
-  };
-  return launch::run_launch(launch, {.program = context.program.string(),
-                                     .environment = context.environment,
-                                     .output = write_to(context.out),
-                                     .message = write_to(context.err),
-                                     .terminal_columns = context.out_columns,
-                                     .cores = context.cores});
+  return launch::run_launch(launch, launch_context(context));
 }
 
 nlohmann::ordered_json to_json(const train::EmulationResult& result, const schedule::Simulation& planned) {
@@ -171,9 +163,8 @@ int run_rank(const CommandContext& context, const ScheduleOptions& options,
       *store, world,
       {.braid_version = std::string(kVersion), .config_fingerprint = run_table().print_back(options)},
       emulation.timeout);
-  const auto interface = context.environment.find("GLOO_SOCKET_IFNAME");
-  const std::vector<train::EmulationResult> results = train::emulate(
-      schedules, emulation, world, store, interface == context.environment.end() ? "" : interface->second);
+  const std::vector<train::EmulationResult> results =
+      train::emulate(schedules, emulation, world, store, lookup(context, "GLOO_SOCKET_IFNAME").value_or(""));
   if (world.rank != 0) return 0;
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (size_t i = 0; i < results.size(); ++i) {
@@ -197,10 +188,8 @@ int schedule_run_command(const CommandContext& context) {
   std::vector<std::string> refusals;
   const std::vector<train::EmulatedSchedule> schedules = emulated_schedules(options, refusals);
   const int32_t ranks = schedules.front().compute.shape.ranks;  // a CSV file's own
-  const comm::World world = comm::world_from_environment([&](std::string_view name) {
-    const auto found = context.environment.find(std::string(name));
-    return found == context.environment.end() ? std::nullopt : std::optional(found->second);
-  });
+  const comm::World world =
+      comm::world_from_environment([&](std::string_view name) { return lookup(context, name); });
   if (world.world_size == 1) {
     for (const std::string& refusal : refusals) context.err << "left out: " << refusal << "\n";
     if (ranks > 1) return launch_ranks(context, ranks);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "braid/base/scratch_directory.h"
 #include "braid/cli/schedule_test_support.h"
 #include "braid/report/xml_reader.h"
 #include "braid/schedule/generate.h"

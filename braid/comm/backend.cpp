@@ -1,5 +1,6 @@
 #include "braid/comm/backend.h"
 
+#include <numeric>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "braid/base/error.h"
@@ -41,6 +42,14 @@ void await_members(c10d::Store& store, const Group& group, std::chrono::millisec
 }
 
 }  // namespace
+
+Group group_of_all(const World& world, std::string axis) {
+  Group group = {.axis = std::move(axis),
+                 .ranks = std::vector<int>(static_cast<size_t>(world.world_size)),
+                 .index = world.rank};
+  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  return group;
+}
 
 std::string member_name(const Group& group, int index) {
   return cat("rank ", group.ranks[static_cast<size_t>(index)], " (", group.axis, " ", index, ")");

@@ -24,6 +24,9 @@ struct Group {
   int rank() const { return ranks[static_cast<size_t>(index)]; }
 };
 
+/// The group of all ranks of `world`, in their order.
+Group group_of_all(const World& world, std::string axis);
+
 /// "rank 5 (pp 1)": member `index` of the group, for messages.
 std::string member_name(const Group& group, int index);
 

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
-#include <numeric>
 #include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
@@ -117,14 +116,6 @@ std::vector<std::optional<std::string>> run_failing_ranks(int n, const RankBody&
     messages.push_back(exception ? std::optional(message_of(exception)) : std::nullopt);
   }
   return messages;
-}
-
-Group group_of_all(const World& world, std::string axis) {
-  Group group = {.axis = std::move(axis),
-                 .ranks = std::vector<int>(static_cast<size_t>(world.world_size)),
-                 .index = world.rank};
-  std::iota(group.ranks.begin(), group.ranks.end(), 0);
-  return group;
 }
 
 }  // namespace braid::comm

@@ -35,7 +35,4 @@ void run_ranks(int n, const RankBody& body);
 /// As run_ranks, but returns the message of each rank's exception, or nothing for a rank that ended well.
 std::vector<std::optional<std::string>> run_failing_ranks(int n, const RankBody& body);
 
-/// The group of all ranks of `world`.
-Group group_of_all(const World& world, std::string axis);
-
 }  // namespace braid::comm

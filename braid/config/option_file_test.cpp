@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "braid/base/error.h"
-#include "braid/config/test_directory.h"
+#include "braid/base/scratch_directory.h"
 #include "braid/config/text_file.h"
 
 namespace braid::config {
@@ -98,7 +98,7 @@ TEST(OptionFile, YamlRefusals) {
 }
 
 TEST(OptionFile, TheExtensionSaysWhatItIs) {
-  const TestDirectory directory;
+  const ScratchDirectory directory;
   EXPECT_EQ(read_option_file(directory.write("run.json", "{\"a\": 1}")).size(), 1U);
   if (has_yaml()) {
     EXPECT_EQ(read_option_file(directory.write("run.yml", "a: 1\nb: 2\n")).size(), 2U);
@@ -106,13 +106,14 @@ TEST(OptionFile, TheExtensionSaysWhatItIs) {
   }
   EXPECT_THAT(refusal_of([&] { read_option_file(directory.write("run.toml", "")); }),
               HasSubstr("its name must end in .yaml, .yml or .json"));
-  EXPECT_THAT(refusal_of([&] { read_option_file(directory.path("none.json")); }),
+  EXPECT_THAT(refusal_of([&] { read_option_file(directory.file("none.json")); }),
               HasSubstr("does not exist"));
 }
 
 TEST(TextFile, RefusesDirectoriesAndLargeFiles) {
-  const TestDirectory directory;
-  EXPECT_THAT(refusal_of([&] { read_text_file(directory.path()); }), HasSubstr("is not a plain file"));
+  const ScratchDirectory directory;
+  EXPECT_THAT(refusal_of([&] { read_text_file(directory.path().string()); }),
+              HasSubstr("is not a plain file"));
   const std::string large = directory.write("large", "");
   std::filesystem::resize_file(large, (uintmax_t{64} << 20) + 1);
   EXPECT_THAT(refusal_of([&] { read_text_file(large); }), HasSubstr("has 67108865 bytes"));

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "braid/base/error.h"
-#include "braid/config/test_directory.h"
+#include "braid/base/scratch_directory.h"
 
 namespace braid::config {
 namespace {
@@ -44,22 +44,22 @@ TEST(Presets, AreFoundByAnyNameInAnyCase) {
 }
 
 TEST(Presets, AModelIsADirectoryAFileOrAPreset) {
-  const TestDirectory directory;
+  const ScratchDirectory directory;
   const std::string file =
       directory.write("mine/config.json", R"({"model_type": "llama", "num_hidden_layers": 3})");
-  EXPECT_EQ(load_model_config(directory.path("mine")).num_hidden_layers, 3);
+  EXPECT_EQ(load_model_config(directory.file("mine")).num_hidden_layers, 3);
   EXPECT_EQ(load_model_config(file).num_hidden_layers, 3);
   EXPECT_EQ(load_model_config("llama-13b").num_hidden_layers, 40);
 }
 
 TEST(Presets, RefusalsSayWhatWasExpected) {
-  const TestDirectory directory;
+  const ScratchDirectory directory;
   EXPECT_THAT(refusal_of("facebook/llama-7"), HasSubstr("did you mean the preset facebook/llama-7b?"));
   EXPECT_THAT(refusal_of("/no/such/place/at/all"), HasSubstr("Expected a directory with config.json"));
-  EXPECT_THAT(refusal_of(directory.path()), HasSubstr("has no config.json"));
+  EXPECT_THAT(refusal_of(directory.path().string()), HasSubstr("has no config.json"));
   EXPECT_THAT(refusal_of(""), HasSubstr("no model ''"));
   directory.write("bad/config.json", "{");
-  EXPECT_THAT(refusal_of(directory.path("bad")), HasSubstr("bad/config.json is not valid JSON"));
+  EXPECT_THAT(refusal_of(directory.file("bad")), HasSubstr("bad/config.json is not valid JSON"));
 }
 
 }  // namespace

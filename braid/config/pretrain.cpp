@@ -78,17 +78,15 @@ void validate_sources(const PretrainOptions& options) {
                        "--do_eval needs a validation part, but --split is ", options.split);
 }
 
-// Shapes that the schedule refuses are refused here, before any rank starts. Those that arrange for times
-// take every shape.
+// Shapes that the schedule refuses are refused here, before any rank starts.
 void validate_schedule(const PretrainOptions& options) {
   require<ConfigError>(options.gradient_accumulation_steps <= std::numeric_limits<int32_t>::max() &&
                            pipeline_ranks(options) <= std::numeric_limits<int32_t>::max(),
                        "--gradient_accumulation_steps ", options.gradient_accumulation_steps,
                        " or --pipeline_parallel_degree ", pipeline_ranks(options), " is too large");
-  const schedule::PipelineShape shape = {
-      .ranks = static_cast<int32_t>(pipeline_ranks(options)),
-      .chunks_per_rank = static_cast<int32_t>(pipeline_chunks(options)),
-      .microbatches = static_cast<int32_t>(options.gradient_accumulation_steps)};
+  schedule::PipelineShape shape = {.ranks = static_cast<int32_t>(pipeline_ranks(options)),
+                                   .chunks_per_rank = static_cast<int32_t>(pipeline_chunks(options)),
+                                   .microbatches = static_cast<int32_t>(options.gradient_accumulation_steps)};
   if (options.schedule_times && !schedule_file(options))
     parse_schedule_times(*options.schedule_times, shape, "--schedule_times");
   if (options.profile_steps) profiled_steps(*options.profile_steps);
@@ -98,11 +96,10 @@ void validate_schedule(const PretrainOptions& options) {
                          " contradict each other: the file says how many chunks a rank has");
     return;
   }
+  // Orders for times that are not known yet are not made here; any number of microbatches is right for them.
   const schedule::Mode& mode = schedule::mode_of(options.pipeline_schedule_mode);
-  require<ConfigError>(!mode.arranges_for_times || !mode.chunks || *mode.chunks == shape.chunks_per_rank,
-                       mode.name, " runs with ", mode.chunks.value_or(0), " chunks per rank, got ",
-                       shape.chunks_per_rank);
-  if (!mode.arranges_for_times) schedule::generate(mode.name, shape);
+  if (mode.arranges_for_times) shape.microbatches = 1;
+  schedule::generate(mode.name, shape);
 }
 
 void validate_learning_rate(const PretrainOptions& options) {

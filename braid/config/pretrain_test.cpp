@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "braid/base/error.h"
+#include "braid/base/scratch_directory.h"
 #include "braid/base/text.h"
 #include "braid/config/option_file.h"
-#include "braid/config/test_directory.h"
 
 namespace braid::config {
 namespace {
@@ -185,7 +185,7 @@ TEST(Pretrain, PipelineWordsSetTheOptionOfThatName) {
 }
 
 TEST(Pretrain, FlagsWinOverTheFile) {
-  const TestDirectory directory;
+  const ScratchDirectory directory;
   const std::string file = directory.write("run.json", R"({
     "model_name_or_path": "braid/llama-tiny", "input_dir": "d", "output_dir": "o", "do_train": true,
     "max_steps": 10, "num_hidden_layers": 7, "learning_rate": 0.001})");
@@ -207,7 +207,7 @@ TEST(Pretrain, FlagsWinOverTheFile) {
 }
 
 TEST(Pretrain, AYamlFileGivesTheSameAsAJsonFile) {
-  const TestDirectory directory;
+  const ScratchDirectory directory;
   const std::string yaml = directory.write(
       "run.yaml",
       "model_name_or_path: llama-tiny\ninput_dir: d\noutput_dir: o\ndo_train: yes\nmax_steps: 10\n");
@@ -278,12 +278,12 @@ TEST(ResolveModel, AFreshModelGetsRoomForTheDataAndTheTokenizer) {
 }
 
 TEST(ResolveModel, WeightsToContinueFromFixTheShapes) {
-  const TestDirectory directory;
+  const ScratchDirectory directory;
   directory.write("m/config.json",
                   R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 256,
                       "max_position_embeddings": 128})");
   PretrainOptions options{
-      .model_name_or_path = directory.path("m"), .continue_training = true, .max_seq_length = 128};
+      .model_name_or_path = directory.file("m"), .continue_training = true, .max_seq_length = 128};
   EXPECT_EQ(resolve_model(options, 200).vocab_size, 256);
   EXPECT_THAT(refusal_of([&] { resolve_model(options, 300); }), HasSubstr("the tokenizer has 300 pieces"));
   options.hidden_size = 64;

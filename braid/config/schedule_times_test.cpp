@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "braid/base/error.h"
-#include "braid/config/test_directory.h"
+#include "braid/base/scratch_directory.h"
 
 namespace braid::config {
 namespace {
@@ -31,7 +31,7 @@ TEST(ScheduleTimes, NumbersAreSharedAmongChunks) {
 }
 
 TEST(ScheduleTimes, FilesReadBackExactly) {
-  const TestDirectory directory;
+  const ScratchDirectory directory;
   const std::string path = directory.write("times.json", to_json(kDurations));
   EXPECT_EQ(parse_schedule_times("file:" + path, {.ranks = 2}, "--times"), kDurations);
   EXPECT_THAT(refusal("file:" + path, {.ranks = 2, .chunks_per_rank = 2}),
@@ -39,7 +39,7 @@ TEST(ScheduleTimes, FilesReadBackExactly) {
 }
 
 TEST(ScheduleTimes, RefusesFilesThatAreNone) {
-  const TestDirectory directory;
+  const ScratchDirectory directory;
   EXPECT_THAT(refusal("file:" + directory.write("a", "{}"), {}), HasSubstr("is no file of stage times"));
   EXPECT_THAT(refusal("file:" + directory.write("b", "F,I"), {}), HasSubstr("is no file of stage times"));
   EXPECT_THAT(refusal("file:/no/such", {}), HasSubstr("/no/such"));

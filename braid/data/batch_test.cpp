@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "braid/base/error.h"
+#include "braid/base/scratch_directory.h"
 #include "braid/data/test_files.h"
 
 namespace braid::data {
@@ -20,15 +21,15 @@ class Batches : public testing::Test {
       for (int64_t i = 0; i < 4 + d % 3; ++i) document.push_back(100 * d + i);
       documents.push_back(document);
     }
-    write_documents(folder_.path("data"), documents);
-    files_.emplace_back(folder_.path("data"));
+    write_documents(folder_.file("data"), documents);
+    files_.emplace_back(folder_.file("data"));
   }
 
   TokenDataset dataset(const TokenDatasetOptions& options) const {
     return TokenDataset(files_, std::vector<double>{1}, "1", Part::kTrain, options);
   }
 
-  TemporaryFolder folder_;
+  ScratchDirectory folder_;
   std::vector<IndexedReader> files_;
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/base/scratch_directory.h"
 #include "braid/data/test_files.h"
 #include "braid/data/test_hash.h"
 
@@ -26,7 +27,7 @@ class Dataset : public testing::Test {
       for (int64_t i = 0; i < 3 + d % 5; ++i) document.push_back(first_token++);
       all.push_back(document);
     }
-    const std::string prefix = folder_.path(name);
+    const std::string prefix = folder_.file(name);
     write_documents(prefix, all, TokenType::kI32);
     return prefix;
   }
@@ -47,7 +48,7 @@ class Dataset : public testing::Test {
     return tokens;
   }
 
-  TemporaryFolder folder_;
+  ScratchDirectory folder_;
 };
 
 TEST_F(Dataset, SampleCountsArePaddleNlps) {
@@ -74,7 +75,7 @@ TEST_F(Dataset, SampleCountsArePaddleNlps) {
 // the repeated epochs.
 TEST_F(Dataset, SamplesAreTheTokensThatTheIndexNames) {
   write_file("a", 40, 1000);
-  const Datasets datasets({.input_dir = folder_.path("a"),
+  const Datasets datasets({.input_dir = folder_.file("a"),
                            .split = "8,1,1",
                            .sequence_length = 7,
                            .seed = 1234,
@@ -110,7 +111,7 @@ TEST_F(Dataset, SamplesAreTheTokensThatTheIndexNames) {
 // samples one after another.
 TEST_F(Dataset, TokensAreMegatrons) {
   write_file("a", 40, 1000);
-  const Datasets datasets({.input_dir = folder_.path("a"),
+  const Datasets datasets({.input_dir = folder_.file("a"),
                            .split = "949,50,1",
                            .sequence_length = 9,
                            .seed = 1234,
@@ -160,17 +161,17 @@ TEST_F(Dataset, ADirectoryIsAnEqualMixture) {
   write_file("a", 20, 0);
   write_file("b", 20, 1000);
   const Datasets datasets(
-      {.input_dir = folder_.path(""), .split = "1", .sequence_length = 5, .train_samples = 30});
+      {.input_dir = folder_.file(""), .split = "1", .sequence_length = 5, .train_samples = 30});
   int from_b = 0;
   for (int64_t k = 0; k < 30; ++k) from_b += sample(*datasets.train(), k)[0] >= 1000 ? 1 : 0;
   EXPECT_EQ(from_b, 15);
 }
 
 TEST_F(Dataset, ShortLastSamplesArePaddedAndCounted) {
-  write_documents(folder_.path("short"), std::vector<std::vector<int64_t>>{{1, 2, 3, 4}, {5, 6, 7}});
+  write_documents(folder_.file("short"), std::vector<std::vector<int64_t>>{{1, 2, 3, 4}, {5, 6, 7}});
   const std::vector<IndexedReader> files = [&] {
     std::vector<IndexedReader> list;
-    list.emplace_back(folder_.path("short"));
+    list.emplace_back(folder_.file("short"));
     return list;
   }();
   const std::vector<double> weights = {1};
@@ -197,37 +198,37 @@ TEST_F(Dataset, ShortLastSamplesArePaddedAndCounted) {
 
 TEST_F(Dataset, AnEmptyPartIsRefusedWithTheCounts) {
   write_file("a", 100, 0);
-  const DatasetsOptions options{.input_dir = folder_.path("a"), .sequence_length = 4, .test_samples = 1};
+  const DatasetsOptions options{.input_dir = folder_.file("a"), .sequence_length = 4, .test_samples = 1};
   EXPECT_THAT(complaint([&] { Datasets{options}; }),
               AllOf(HasSubstr("split 949,50,1 leaves no document for test"), HasSubstr("the 100 of "),
                     HasSubstr("train 95, valid 5, test 0"), HasSubstr("or leave out --do_predict")));
   EXPECT_NO_THROW(Datasets(
-      {.input_dir = folder_.path("a"), .sequence_length = 4, .train_samples = 1, .valid_samples = 1}));
+      {.input_dir = folder_.file("a"), .sequence_length = 4, .train_samples = 1, .valid_samples = 1}));
 }
 
 TEST_F(Dataset, PartsWithoutTokensAreRefused) {
-  write_documents(folder_.path("none"), std::vector<std::vector<int64_t>>{{}, {}});
+  write_documents(folder_.file("none"), std::vector<std::vector<int64_t>>{{}, {}});
   EXPECT_THAT(
       complaint([&] {
-        Datasets({.input_dir = folder_.path("none"), .split = "1", .sequence_length = 4, .train_samples = 1});
+        Datasets({.input_dir = folder_.file("none"), .split = "1", .sequence_length = 4, .train_samples = 1});
       }),
       HasSubstr("the 2 documents of train have no tokens"));
-  IndexedWriter(folder_.path("empty"), TokenType::kU16).finish();
+  IndexedWriter(folder_.file("empty"), TokenType::kU16).finish();
   EXPECT_THAT(
       complaint([&] {
         Datasets(
-            {.input_dir = folder_.path("empty"), .split = "1", .sequence_length = 4, .train_samples = 1});
+            {.input_dir = folder_.file("empty"), .split = "1", .sequence_length = 4, .train_samples = 1});
       }),
       HasSubstr("leaves no document for train"));
-  write_documents(folder_.path("tiny"), std::vector<std::vector<int64_t>>{{1, 2}});
+  write_documents(folder_.file("tiny"), std::vector<std::vector<int64_t>>{{1, 2}});
   std::vector<IndexedReader> files;
-  files.emplace_back(folder_.path("tiny"));
+  files.emplace_back(folder_.file("tiny"));
   EXPECT_THAT(complaint([&] {
                 TokenDataset(files, std::vector<double>{1}, "1", Part::kTrain, {.sequence_length = 2});
               }),
               HasSubstr("have 2 tokens, too few for one sample of 2 and a label"));
   const Datasets repeated(
-      {.input_dir = folder_.path("tiny"), .split = "1", .sequence_length = 6, .train_samples = 3});
+      {.input_dir = folder_.file("tiny"), .split = "1", .sequence_length = 6, .train_samples = 3});
   EXPECT_THAT(sample(*repeated.train(), 0), ElementsAre(1, 2, 1, 2, 1, 2, 1)) << "small data is repeated";
 }
 
@@ -235,7 +236,7 @@ TEST_F(Dataset, TokenIdsAreCheckedOverAllFiles) {
   write_file("a", 20, 0);
   write_file("b", 20, 1000);
   const Datasets datasets(
-      {.input_dir = folder_.path(""), .split = "1", .sequence_length = 5, .train_samples = 30});
+      {.input_dir = folder_.file(""), .split = "1", .sequence_length = 5, .train_samples = 30});
   EXPECT_NO_THROW(datasets.check_vocabulary(1100, 2));
   EXPECT_THROW(datasets.check_vocabulary(1000), DataError);
 }

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "braid/base/error.h"
+#include "braid/base/scratch_directory.h"
 #include "braid/data/test_files.h"
 
 namespace braid::data {
@@ -20,7 +21,7 @@ class IndexedFile : public testing::Test {
  protected:
   // Two documents: {1 2 3} {} and {4 500}.
   std::string write_small(TokenType type = TokenType::kU16) {
-    const std::string prefix = folder_.path("small");
+    const std::string prefix = folder_.file("small");
     IndexedWriter writer(prefix, type);
     writer.add_sequence(std::vector<int64_t>{1, 2, 3});
     writer.add_sequence(std::vector<int64_t>{});
@@ -41,7 +42,7 @@ class IndexedFile : public testing::Test {
     }
   }
 
-  TemporaryFolder folder_;
+  ScratchDirectory folder_;
 };
 
 TEST_F(IndexedFile, IsByteForByteMegatrons) {
@@ -66,7 +67,7 @@ TEST_F(IndexedFile, ReadsBackEveryTokenType) {
   for (const TokenType type : {TokenType::kU8, TokenType::kI8, TokenType::kI16, TokenType::kI32,
                                TokenType::kI64, TokenType::kU16, TokenType::kU32, TokenType::kU64}) {
     SCOPED_TRACE(name_of(type));
-    const std::string prefix = folder_.path("typed");
+    const std::string prefix = folder_.file("typed");
     const auto [smallest, largest] = limits_of(type);
     const std::vector<int64_t> tokens = {0, 1, smallest, largest, largest - 1, 7};
     {
@@ -98,7 +99,7 @@ TEST_F(IndexedFile, TokenTypeFollowsTheVocabulary) {
 }
 
 TEST_F(IndexedFile, EmptyFilesAreFiles) {
-  const std::string prefix = folder_.path("empty");
+  const std::string prefix = folder_.file("empty");
   IndexedWriter(prefix, TokenType::kI32).finish();
   const IndexedReader reader(prefix);
   EXPECT_EQ(reader.sequence_count(), 0);
@@ -194,20 +195,20 @@ TEST_F(IndexedFile, SaysWhatEachDamageIs) {
 
 TEST_F(IndexedFile, MissingFilesAreNamed) {
   const std::string prefix = write_small();
-  EXPECT_THAT(complaint(folder_.path("none")), HasSubstr("there is neither"));
-  std::filesystem::rename(prefix + ".bin", folder_.path("kept"));
+  EXPECT_THAT(complaint(folder_.file("none")), HasSubstr("there is neither"));
+  std::filesystem::rename(prefix + ".bin", folder_.file("kept"));
   EXPECT_THAT(complaint(prefix), HasSubstr("small.bin: is missing beside"));
-  std::filesystem::rename(folder_.path("kept"), prefix + ".bin");
+  std::filesystem::rename(folder_.file("kept"), prefix + ".bin");
   std::filesystem::remove(prefix + ".idx");
   EXPECT_THAT(complaint(prefix), HasSubstr("small.idx: is missing beside"));
   std::filesystem::create_directory(prefix + ".idx");
   EXPECT_THAT(complaint(prefix), HasSubstr("not a regular file"));
-  write_bytes(folder_.path("old_idx.npz"), "PK");
-  EXPECT_THAT(complaint(folder_.path("old")), HasSubstr("PaddleNLP's old format"));
+  write_bytes(folder_.file("old_idx.npz"), "PK");
+  EXPECT_THAT(complaint(folder_.file("old")), HasSubstr("PaddleNLP's old format"));
 }
 
 TEST_F(IndexedFile, AnUnfinishedPairIsNeverPickedUp) {
-  const std::string prefix = folder_.path("half");
+  const std::string prefix = folder_.file("half");
   {
     IndexedWriter writer(prefix, TokenType::kU16);
     writer.add_sequence(std::vector<int64_t>{1});
@@ -215,11 +216,11 @@ TEST_F(IndexedFile, AnUnfinishedPairIsNeverPickedUp) {
     EXPECT_TRUE(std::filesystem::exists(prefix + ".bin.partial"));
     EXPECT_FALSE(std::filesystem::exists(prefix + ".bin"));
   }
-  EXPECT_TRUE(std::filesystem::is_empty(folder_.path(""))) << "an abandoned writer leaves nothing";
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.file(""))) << "an abandoned writer leaves nothing";
 }
 
 TEST_F(IndexedFile, WriterRefusesWhatDoesNotFit) {
-  IndexedWriter writer(folder_.path("range"), TokenType::kU16);
+  IndexedWriter writer(folder_.file("range"), TokenType::kU16);
   try {
     writer.add_sequence(std::vector<int64_t>{5, 65536});
     FAIL();
@@ -228,7 +229,7 @@ TEST_F(IndexedFile, WriterRefusesWhatDoesNotFit) {
   }
   EXPECT_THROW(writer.add_sequence(std::vector<int64_t>{-1}), DataError);
   EXPECT_EQ(writer.sequence_count(), 0);
-  EXPECT_THROW(IndexedWriter(folder_.path("no/such/folder"), TokenType::kU8), DataError);
+  EXPECT_THROW(IndexedWriter(folder_.file("no/such/folder"), TokenType::kU8), DataError);
 }
 
 TEST_F(IndexedFile, AFullDiskIsADataError) {
@@ -245,7 +246,7 @@ TEST_F(IndexedFile, AFullDiskIsADataError) {
 TEST_F(IndexedFile, AppendingFilesEqualsWritingThemInOne) {
   const std::string small = write_small();
   const IndexedReader part(small);
-  IndexedWriter merged(folder_.path("merged"), TokenType::kU16);
+  IndexedWriter merged(folder_.file("merged"), TokenType::kU16);
   merged.append_file(part);
   merged.add_sequence(std::vector<int64_t>{77});
   EXPECT_THROW(merged.append_file(part), InternalError) << "within a document";
@@ -253,7 +254,7 @@ TEST_F(IndexedFile, AppendingFilesEqualsWritingThemInOne) {
   merged.append_file(part);
   merged.finish();
 
-  const IndexedReader reader(folder_.path("merged"));
+  const IndexedReader reader(folder_.file("merged"));
   EXPECT_EQ(reader.document_count(), 5);
   EXPECT_EQ(reader.sequence_count(), 7);
   EXPECT_EQ(reader.token_count(), 11);
@@ -262,7 +263,7 @@ TEST_F(IndexedFile, AppendingFilesEqualsWritingThemInOne) {
     EXPECT_EQ(reader.document_begin(static_cast<int64_t>(d)), begins[d]);
   EXPECT_EQ(reader.sequence(3), std::vector<int64_t>{77});
   EXPECT_EQ(reader.sequence(6), (std::vector<int64_t>{4, 100}));
-  IndexedWriter other(folder_.path("other"), TokenType::kI32);
+  IndexedWriter other(folder_.file("other"), TokenType::kI32);
   EXPECT_THROW(other.append_file(part), DataError);
 }
 
@@ -271,7 +272,7 @@ TEST_F(IndexedFile, FindsTokenIdsBeyondTheVocabulary) {
                                TokenType::kU16, TokenType::kU64}) {
     for (const int32_t threads : {1, 3}) {
       SCOPED_TRACE(cat(name_of(type), " ", threads));
-      const std::string prefix = folder_.path("ids");
+      const std::string prefix = folder_.file("ids");
       IndexedWriter writer(prefix, type);
       std::vector<int64_t> tokens(100000, 3);
       tokens[99999] = 99;
@@ -299,7 +300,7 @@ TEST_F(IndexedFile, FindsTokenIdsBeyondTheVocabulary) {
 
 TEST_F(IndexedFile, FindsNegativeTokenIds) {
   for (const TokenType type : {TokenType::kI8, TokenType::kI16, TokenType::kI32, TokenType::kI64}) {
-    const std::string prefix = folder_.path("negative");
+    const std::string prefix = folder_.file("negative");
     IndexedWriter writer(prefix, type);
     writer.add_sequence(std::vector<int64_t>{1, 2, -100, 3});
     writer.end_document();

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "braid/base/error.h"
+#include "braid/base/scratch_directory.h"
 #include "braid/data/test_files.h"
 
 namespace braid::data {
@@ -16,7 +17,7 @@ using testing::HasSubstr;
 
 class Input : public testing::Test {
  protected:
-  void touch(const std::string& name) { write_bytes(folder_.path(name), "x"); }
+  void touch(const std::string& name) { write_bytes(folder_.file(name), "x"); }
   static std::string complaint(const std::string& input) {
     try {
       parse_input(input);
@@ -25,41 +26,41 @@ class Input : public testing::Test {
       return error.what();
     }
   }
-  TemporaryFolder folder_;
+  ScratchDirectory folder_;
 };
 
 TEST_F(Input, ADirectoryGivesAllItsFilesInOrder) {
   for (const char* name : {"b.idx", "b.bin", "a.idx", "a.bin", "notes.txt", "c_idx.npz"}) touch(name);
-  std::filesystem::create_directory(folder_.path("index-cache"));
-  EXPECT_EQ(parse_input(folder_.path("")),
-            (std::vector<WeightedPrefix>{{1, folder_.path("a")}, {1, folder_.path("b")}}));
+  std::filesystem::create_directory(folder_.file("index-cache"));
+  EXPECT_EQ(parse_input(folder_.file("")),
+            (std::vector<WeightedPrefix>{{1, folder_.file("a")}, {1, folder_.file("b")}}));
 }
 
 TEST_F(Input, APrefixMayHaveItsSuffix) {
   touch("a_text_document.idx");
   touch("a_text_document.bin");
-  const std::vector<WeightedPrefix> expected = {{1, folder_.path("a_text_document")}};
+  const std::vector<WeightedPrefix> expected = {{1, folder_.file("a_text_document")}};
   for (const char* suffix : {"", ".idx", ".bin"})
-    EXPECT_EQ(parse_input(folder_.path("a_text_document") + suffix), expected);
+    EXPECT_EQ(parse_input(folder_.file("a_text_document") + suffix), expected);
 }
 
 TEST_F(Input, WeightsAndPrefixes) {
   touch("a.idx");
   touch("b.bin");
-  const std::string list = "0.3 " + folder_.path("a") + "  7e-1 " + folder_.path("b.bin");
+  const std::string list = "0.3 " + folder_.file("a") + "  7e-1 " + folder_.file("b.bin");
   EXPECT_EQ(parse_input(list),
-            (std::vector<WeightedPrefix>{{0.3, folder_.path("a")}, {0.7, folder_.path("b")}}));
+            (std::vector<WeightedPrefix>{{0.3, folder_.file("a")}, {0.7, folder_.file("b")}}));
 }
 
 TEST_F(Input, PathsMayHaveSpaces) {
-  std::filesystem::create_directory(folder_.path("two words"));
+  std::filesystem::create_directory(folder_.file("two words"));
   touch("two words/a b.idx");
-  EXPECT_EQ(parse_input(folder_.path("two words")).at(0).prefix, folder_.path("two words/a b"));
-  EXPECT_EQ(parse_input(folder_.path("two words/a b")).at(0).prefix, folder_.path("two words/a b"));
+  EXPECT_EQ(parse_input(folder_.file("two words")).at(0).prefix, folder_.file("two words/a b"));
+  EXPECT_EQ(parse_input(folder_.file("two words/a b")).at(0).prefix, folder_.file("two words/a b"));
 }
 
 TEST_F(Input, ADirectoryWithoutTokenFilesSaysWhatItHas) {
-  const std::string path = folder_.path("d");
+  const std::string path = folder_.file("d");
   std::filesystem::create_directory(path);
   EXPECT_THAT(complaint(path), AllOf(HasSubstr("has no .idx file"), HasSubstr("braid data prepare")));
   touch("d/book.txt");
@@ -74,29 +75,29 @@ TEST_F(Input, ADirectoryWithoutTokenFilesSaysWhatItHas) {
 
 TEST_F(Input, AMissingPrefixNamesTheNearest) {
   touch("wiki_text_document.idx");
-  EXPECT_THAT(complaint(folder_.path("wiki_text_documnt")),
-              HasSubstr("did you mean " + folder_.path("wiki_text_document")));
-  EXPECT_THAT(complaint(folder_.path("wiki")),
-              HasSubstr("did you mean " + folder_.path("wiki_text_document")));
-  EXPECT_THAT(complaint(folder_.path("other")), HasSubstr("that folder has wiki_text_document.idx"));
-  EXPECT_THAT(complaint(folder_.path("no/such")), HasSubstr("nor does the folder"));
+  EXPECT_THAT(complaint(folder_.file("wiki_text_documnt")),
+              HasSubstr("did you mean " + folder_.file("wiki_text_document")));
+  EXPECT_THAT(complaint(folder_.file("wiki")),
+              HasSubstr("did you mean " + folder_.file("wiki_text_document")));
+  EXPECT_THAT(complaint(folder_.file("other")), HasSubstr("that folder has wiki_text_document.idx"));
+  EXPECT_THAT(complaint(folder_.file("no/such")), HasSubstr("nor does the folder"));
   touch("old_idx.npz");
-  EXPECT_THAT(complaint(folder_.path("old")), HasSubstr("PaddleNLP's old format"));
+  EXPECT_THAT(complaint(folder_.file("old")), HasSubstr("PaddleNLP's old format"));
   touch("book.txt");
-  EXPECT_THAT(complaint(folder_.path("book.txt")), HasSubstr("neither a directory nor a token file"));
+  EXPECT_THAT(complaint(folder_.file("book.txt")), HasSubstr("neither a directory nor a token file"));
 }
 
 TEST_F(Input, AListMustBePairs) {
   touch("a.idx");
-  const std::string a = folder_.path("a");
+  const std::string a = folder_.file("a");
   EXPECT_THAT(complaint(""), HasSubstr("it is empty"));
   EXPECT_THAT(complaint("1 " + a + " 2"), HasSubstr("3 words"));
   EXPECT_THAT(complaint(a + " " + a), HasSubstr("where a weight should be"));
   EXPECT_THAT(complaint("0 " + a), HasSubstr("must be above 0, got 0"));
   EXPECT_THAT(complaint("nan " + a), HasSubstr("must be above 0"));
-  EXPECT_THAT(complaint("1 " + folder_.path("") + " 1 " + a),
+  EXPECT_THAT(complaint("1 " + folder_.file("") + " 1 " + a),
               AllOf(HasSubstr("is a directory"), HasSubstr(a)));
-  EXPECT_THAT(complaint("1 " + a + " 1 " + folder_.path("b")), HasSubstr(folder_.path("b")));
+  EXPECT_THAT(complaint("1 " + a + " 1 " + folder_.file("b")), HasSubstr(folder_.file("b")));
 }
 
 }  // namespace

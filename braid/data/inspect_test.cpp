@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "braid/base/error.h"
+#include "braid/base/scratch_directory.h"
 #include "braid/data/test_files.h"
 
 namespace braid::data {
@@ -33,8 +34,8 @@ class Inspect : public testing::Test {
     std::string out = to_text(inspection);
     return out.replace(out.find(prefix_), prefix_.size(), "corpus");
   }
-  TemporaryFolder folder_;
-  std::string prefix_ = folder_.path("corpus");
+  ScratchDirectory folder_;
+  std::string prefix_ = folder_.file("corpus");
 };
 
 TEST_F(Inspect, ShowsCountsLengthsAndDocuments) {
@@ -101,7 +102,7 @@ TEST_F(Inspect, FindsDamageAndStrangeIds) {
   std::string bin = read_bytes(prefix_ + ".bin");
   write_bytes(prefix_ + ".bin", bin.substr(0, 4));
   EXPECT_THAT([&] { inspect({.prefix = prefix_}); }, says<DataError>("corpus.bin"));
-  EXPECT_THAT([&] { inspect({.prefix = folder_.path("none")}); }, Throws<DataError>());
+  EXPECT_THAT([&] { inspect({.prefix = folder_.file("none")}); }, Throws<DataError>());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "braid/base/error.h"
 #include "braid/base/random.h"
+#include "braid/base/scratch_directory.h"
 #include "braid/base/text.h"
 #include "braid/data/test_files.h"
 #include "braid/data/tokenizer.h"
@@ -26,22 +27,22 @@ class Prepare : public testing::Test {
  protected:
   // Byte tokens of the file "corpus.jsonl" into out/tokens.
   PrepareOptions options() const {
-    return {.text = {.inputs = {folder_.path("corpus.jsonl")}},
-            .output_prefix = folder_.path("out/tokens"),
+    return {.text = {.inputs = {folder_.file("corpus.jsonl")}},
+            .output_prefix = folder_.file("out/tokens"),
             .tokenizer = "byte"};
   }
-  void write_corpus(const std::string& lines) { write_bytes(folder_.path("corpus.jsonl"), lines); }
+  void write_corpus(const std::string& lines) { write_bytes(folder_.file("corpus.jsonl"), lines); }
   std::string output(const std::string& suffix) const {
-    return read_bytes(folder_.path("out/tokens") + suffix);
+    return read_bytes(folder_.file("out/tokens") + suffix);
   }
   std::vector<std::string> files_of_output() const {
     std::vector<std::string> names;
-    if (!fs::exists(folder_.path("out"))) return names;
-    for (const auto& entry : fs::directory_iterator(folder_.path("out")))
+    if (!fs::exists(folder_.file("out"))) return names;
+    for (const auto& entry : fs::directory_iterator(folder_.file("out")))
       names.push_back(entry.path().filename().string());
     return names;
   }
-  TemporaryFolder folder_;
+  ScratchDirectory folder_;
 };
 
 TEST_F(Prepare, WritesTheseBytes) {
@@ -103,7 +104,7 @@ TEST_F(Prepare, TheFilesDoNotDependOnTheWorkers) {
     EXPECT_EQ(last.done_bytes, static_cast<int64_t>(lines.size()));
     EXPECT_EQ(last.total_bytes, static_cast<int64_t>(lines.size()));
   }
-  const IndexedReader reader(folder_.path("out/tokens"));
+  const IndexedReader reader(folder_.file("out/tokens"));
   for (int64_t document = 0; document < 3000; document += 100) {
     EXPECT_EQ(make_tokenizer("byte")->decode(reader.sequence(document)),
               texts[static_cast<size_t>(document)]);
@@ -120,9 +121,9 @@ TEST_F(Prepare, RefusesBeforeItWorksAndLeavesNothing) {
   EXPECT_THAT(with([](auto& o) { o.workers = 0; }), says<ConfigError>("workers must be >= 1, got 0"));
   EXPECT_THAT(with([](auto& o) { o.output_prefix = ""; }),
               says<ConfigError>("output_prefix must name files"));
-  EXPECT_THAT(with([&](auto& o) { o.output_prefix = folder_.path(""); }),
+  EXPECT_THAT(with([&](auto& o) { o.output_prefix = folder_.file(""); }),
               says<ConfigError>("output_prefix must name files"));
-  EXPECT_THAT(with([&](auto& o) { o.output_prefix = folder_.path("corpus.jsonl/x"); }),
+  EXPECT_THAT(with([&](auto& o) { o.output_prefix = folder_.file("corpus.jsonl/x"); }),
               says<DataError>("could not be created"));
   EXPECT_THAT(with([](auto& o) { o.tokenizer = "gpt2"; }), says<ConfigError>("tokenizer 'gpt2' is unknown"));
   EXPECT_THAT(with([](auto& o) { o.text.inputs = {"/none"}; }),
@@ -130,7 +131,7 @@ TEST_F(Prepare, RefusesBeforeItWorksAndLeavesNothing) {
   EXPECT_TRUE(files_of_output().empty());
   prepare(options());
   EXPECT_THAT(with([](auto&) {}), says<ConfigError>("tokens.bin exists: choose another output_prefix"));
-  fs::remove(folder_.path("out/tokens.bin"));
+  fs::remove(folder_.file("out/tokens.bin"));
   EXPECT_THAT(with([](auto&) {}), says<ConfigError>("tokens.idx exists"));
   prepare([&] {
     auto replacing = options();

@@ -7,6 +7,7 @@
 
 #include "braid/base/error.h"
 #include "braid/base/random.h"
+#include "braid/base/scratch_directory.h"
 #include "braid/base/text.h"
 #include "braid/data/test_files.h"
 #include "braid/data/tokenizer_train.h"
@@ -79,10 +80,10 @@ std::string random_text(uint64_t seed) {
 class SentencePiece : public testing::Test {
  protected:
   void SetUp() override {
-    file_ = folder_.path("tokenizer.model");
+    file_ = folder_.file("tokenizer.model");
     if (sentencepiece_available()) write_bytes(file_, train_bpe(invented_lines(400), {.pieces = 600}));
   }
-  TemporaryFolder folder_;
+  ScratchDirectory folder_;
   std::string file_;
 };
 
@@ -167,20 +168,20 @@ TEST_F(SentencePiece, EncodesFromManyThreads) {
 
 TEST_F(SentencePiece, BadFilesAndIdsAreNamed) {
   if (!sentencepiece_available()) return;
-  EXPECT_THAT([&] { make_tokenizer(folder_.path("none.model")); },
+  EXPECT_THAT([&] { make_tokenizer(folder_.file("none.model")); },
               says<ConfigError>("none.model: there is no such file"));
-  EXPECT_THAT([&] { make_tokenizer("sentencepiece:" + folder_.path("x")); },
+  EXPECT_THAT([&] { make_tokenizer("sentencepiece:" + folder_.file("x")); },
               says<ConfigError>("there is no such file"));
-  write_bytes(folder_.path("bad.model"), "\x0a\x02zzzzzzzzz");
-  EXPECT_THAT([&] { make_tokenizer(folder_.path("bad.model")); },
+  write_bytes(folder_.file("bad.model"), "\x0a\x02zzzzzzzzz");
+  EXPECT_THAT([&] { make_tokenizer(folder_.file("bad.model")); },
               says<DataError>("is not a SentencePiece model"));
-  write_bytes(folder_.path("empty.model"), "");
-  EXPECT_THAT([&] { make_tokenizer(folder_.path("empty.model")); }, Throws<DataError>());
+  write_bytes(folder_.file("empty.model"), "");
+  EXPECT_THAT([&] { make_tokenizer(folder_.file("empty.model")); }, Throws<DataError>());
   const std::string model = read_bytes(file_);
-  write_bytes(folder_.path("short.model"), model.substr(0, model.size() / 2));
-  EXPECT_THAT([&] { make_tokenizer(folder_.path("short.model")); },
+  write_bytes(folder_.file("short.model"), model.substr(0, model.size() / 2));
+  EXPECT_THAT([&] { make_tokenizer(folder_.file("short.model")); },
               says<DataError>("is not a SentencePiece model"));
-  const auto tokenizer = make_tokenizer(folder_.path(""));
+  const auto tokenizer = make_tokenizer(folder_.file(""));
   EXPECT_THAT(
       [&] {
         tokenizer->decode(std::vector<int64_t>{7, 600});
@@ -207,18 +208,18 @@ TEST_F(SentencePiece, TrainsFromFilesQuietlyAndTheSameEveryTime) {
   if (!sentencepiece_available()) return;
   std::string text;
   for (const std::string& line : invented_lines(400)) text += line + "\n";
-  write_bytes(folder_.path("corpus.txt"), text);
+  write_bytes(folder_.file("corpus.txt"), text);
   testing::internal::CaptureStderr();
   testing::internal::CaptureStdout();
   std::vector<TrainTokenizerProgress::Phase> phases;
-  const TrainTokenizerOptions options{.text = {.inputs = {folder_.path("corpus.txt")}, .extensions = {}},
-                                      .output = folder_.path("a/b"),
+  const TrainTokenizerOptions options{.text = {.inputs = {folder_.file("corpus.txt")}, .extensions = {}},
+                                      .output = folder_.file("a/b"),
                                       .pieces = 600};
   const auto summary =
       train_sentencepiece(options, [&](const TrainTokenizerProgress& p) { phases.push_back(p.phase); });
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
-  EXPECT_EQ(summary.file, folder_.path("a/b/tokenizer.model"));
+  EXPECT_EQ(summary.file, folder_.file("a/b/tokenizer.model"));
   EXPECT_EQ(summary.pieces, 600);
   EXPECT_EQ(summary.documents, 1);
   EXPECT_EQ(summary.text_bytes, static_cast<int64_t>(text.size()));
@@ -227,9 +228,9 @@ TEST_F(SentencePiece, TrainsFromFilesQuietlyAndTheSameEveryTime) {
   EXPECT_EQ(read_bytes(summary.file), read_bytes(file_))
       << "the lines of the file are the lines of the fixture";
   EXPECT_THAT(to_text(summary), HasSubstr("tokenizer.model: 600 pieces, learnt from "));
-  write_bytes(folder_.path("file"), "");
+  write_bytes(folder_.file("file"), "");
   TrainTokenizerOptions unwritable = options;
-  unwritable.output = folder_.path("file/x.model");
+  unwritable.output = folder_.file("file/x.model");
   EXPECT_THAT([&] { train_sentencepiece(unwritable); }, says<DataError>("could not be created"));
 }
 
@@ -239,10 +240,10 @@ std::vector<std::string> sampled(const std::string& path, int64_t bytes) {
 }
 
 TEST(SampleLines, CutsLinesWhereNoPieceReaches) {
-  const TemporaryFolder folder;
-  write_bytes(folder.path("a"),
+  const ScratchDirectory folder;
+  write_bytes(folder.file("a"),
               "one\ttwo\r\n\n three \xe2\x96\x81 four" + std::string("\n") + std::string(9000, 'x'));
-  const auto lines = sampled(folder.path("a"), 100'000);
+  const auto lines = sampled(folder.file("a"), 100'000);
   ASSERT_EQ(lines.size(), 7u);
   EXPECT_EQ(lines[0], "one");
   EXPECT_EQ(lines[1], "two");
@@ -252,13 +253,13 @@ TEST(SampleLines, CutsLinesWhereNoPieceReaches) {
 }
 
 TEST(SampleLines, SpreadsOverAllTheTextAndKeepsToTheSize) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   std::string text;
   for (int line = 0; line < 100'000; ++line) text += cat("line number ", line, " of the text\n");
-  write_bytes(folder.path("a"), text);
+  write_bytes(folder.file("a"), text);
   for (const int64_t wanted : {50'000, 300'000, 2'000'000}) {
-    const auto lines = sampled(folder.path("a"), wanted);
-    EXPECT_EQ(lines, sampled(folder.path("a"), wanted));
+    const auto lines = sampled(folder.file("a"), wanted);
+    EXPECT_EQ(lines, sampled(folder.file("a"), wanted));
     int64_t bytes = 0;
     std::vector<int64_t> tenths(10);
     for (const std::string& line : lines) {
@@ -271,7 +272,7 @@ TEST(SampleLines, SpreadsOverAllTheTextAndKeepsToTheSize) {
       EXPECT_NEAR(static_cast<double>(tenth), static_cast<double>(lines.size()) / 10, 300);
     }
   }
-  EXPECT_EQ(sampled(folder.path("a"), 100'000'000).size(), 100'000u) << "all, where all is less than wanted";
+  EXPECT_EQ(sampled(folder.file("a"), 100'000'000).size(), 100'000u) << "all, where all is less than wanted";
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "braid/base/error.h"
 #include "braid/base/random.h"
+#include "braid/base/scratch_directory.h"
 #include "braid/data/test_files.h"
 #include "braid/data/text_source_utf8.h"
 
@@ -76,8 +77,8 @@ TEST(Utf8Prefix, NeverCutsACharacter) {
 class TextSourceTest : public testing::Test {
  protected:
   void write(const std::string& name, const std::string& bytes) {
-    fs::create_directories(fs::path(folder_.path(name)).parent_path());
-    write_bytes(folder_.path(name), bytes);
+    fs::create_directories(fs::path(folder_.file(name)).parent_path());
+    write_bytes(folder_.file(name), bytes);
   }
   // Texts of all documents; their origins, relative to the folder, in origins_.
   std::vector<std::string> read(TextSource& source) {
@@ -85,7 +86,7 @@ class TextSourceTest : public testing::Test {
     origins_.clear();
     while (const auto document = source.next()) {
       texts.push_back(document->text);
-      origins_.push_back(document->origin.substr(folder_.path("").size()));
+      origins_.push_back(document->origin.substr(folder_.file("").size()));
     }
     return texts;
   }
@@ -93,7 +94,7 @@ class TextSourceTest : public testing::Test {
     TextSource source(std::move(options));
     return read(source);
   }
-  TemporaryFolder folder_;
+  ScratchDirectory folder_;
   std::vector<std::string> origins_;
 };
 
@@ -107,11 +108,11 @@ TEST_F(TextSourceTest, WalksADirectoryInByteOrderAndCountsWhatItLeavesOut) {
   write("in/picture", std::string("GIF\0 data", 9));
   write("in/empty.txt", "");
   write("elsewhere/far.txt", "not to be followed");
-  fs::create_directory_symlink(folder_.path("elsewhere"), folder_.path("in/loop"));
-  fs::create_symlink(folder_.path("in/b.txt"), folder_.path("in/c.txt"));
-  fs::create_symlink(folder_.path("nowhere"), folder_.path("in/dangling"));
-  ASSERT_EQ(mkfifo(folder_.path("in/fifo").c_str(), 0600), 0);
-  TextSource source({.inputs = {folder_.path("in")}, .excluded = {"skip"}});
+  fs::create_directory_symlink(folder_.file("elsewhere"), folder_.file("in/loop"));
+  fs::create_symlink(folder_.file("in/b.txt"), folder_.file("in/c.txt"));
+  fs::create_symlink(folder_.file("nowhere"), folder_.file("in/dangling"));
+  ASSERT_EQ(mkfifo(folder_.file("in/fifo").c_str(), 0600), 0);
+  TextSource source({.inputs = {folder_.file("in")}, .excluded = {"skip"}});
   EXPECT_THAT(read(source), ElementsAre("between", "first\n", "second\n", "second\n", ""));
   EXPECT_THAT(origins_, ElementsAre("in/a.txt", "in/a/z.rst", "in/b.txt", "in/c.txt", "in/empty.txt"));
   EXPECT_EQ(source.counts(), (TextCounts{.files = 5, .hidden = 2, .excluded = 1, .binary = 1, .special = 3}));
@@ -126,7 +127,7 @@ TEST_F(TextSourceTest, ExtensionsChooseFilesInDirectoriesOnly) {
   write("in/b.txt", "b");
   write("in/c.html", "c");
   write("in/d", "d");
-  TextSource source({.inputs = {folder_.path("in"), folder_.path("in/d")}, .extensions = {"rst", ".txt"}});
+  TextSource source({.inputs = {folder_.file("in"), folder_.file("in/d")}, .extensions = {"rst", ".txt"}});
   EXPECT_THAT(read(source), ElementsAre("a", "b", "d"));
   EXPECT_EQ(source.counts().other_extension, 2);
 }
@@ -134,17 +135,17 @@ TEST_F(TextSourceTest, ExtensionsChooseFilesInDirectoriesOnly) {
 TEST_F(TextSourceTest, JsonLinesGiveADocumentEach) {
   write("a.jsonl",
         "{\"text\": \"one\\nline\", \"n\": 1}\n\n  {\"text\":\"\\u00e9\\u0000\"}  \r\n{\"text\": \"\"}");
-  EXPECT_THAT(read({.inputs = {folder_.path("a.jsonl")}}),
+  EXPECT_THAT(read({.inputs = {folder_.file("a.jsonl")}}),
               ElementsAre("one\nline", std::string("é\0", 3), ""));
   EXPECT_THAT(origins_, ElementsAre("a.jsonl:1", "a.jsonl:3", "a.jsonl:4"));
   write("b.jsonl", "{\"body\": \"x\"}\n");
-  EXPECT_THAT(read({.inputs = {folder_.path("b.jsonl")}, .json_key = "body"}), ElementsAre("x"));
+  EXPECT_THAT(read({.inputs = {folder_.file("b.jsonl")}, .json_key = "body"}), ElementsAre("x"));
 }
 
 TEST_F(TextSourceTest, ADamagedLineIsNamed) {
   const auto reading = [&](const std::string& bytes) {
     write("x.jsonl", bytes);
-    return [this] { read({.inputs = {folder_.path("x.jsonl")}}); };
+    return [this] { read({.inputs = {folder_.file("x.jsonl")}}); };
   };
   EXPECT_THAT(reading("{\"text\": \"fine\"}\n{\"text\": \"cut sh"),
               says<DataError>("x.jsonl:2: not a line of JSON, at byte 17"));
@@ -160,26 +161,26 @@ TEST_F(TextSourceTest, ADamagedLineIsNamed) {
 TEST_F(TextSourceTest, LinesLongerThanTheBufferStayWhole) {
   const std::string first(700'000, 'a'), second(300'000, 'b');
   write("long.jsonl", "{\"text\":\"" + first + "\"}\n{\"text\":\"" + second + "\"}\n{\"text\":\"c\"}");
-  EXPECT_THAT(read({.inputs = {folder_.path("long.jsonl")}}), ElementsAre(first, second, "c"));
+  EXPECT_THAT(read({.inputs = {folder_.file("long.jsonl")}}), ElementsAre(first, second, "c"));
 }
 
 TEST_F(TextSourceTest, TextIsMadeValidAndLosesItsByteOrderMark) {
   write("a.txt", "\xef\xbb\xbfhello\xff \xef\xbb\xbf");
-  TextSource source({.inputs = {folder_.path("a.txt")}});
+  TextSource source({.inputs = {folder_.file("a.txt")}});
   EXPECT_THAT(read(source), ElementsAre("hello" + kReplacement + " \xef\xbb\xbf"));
   EXPECT_EQ(source.counts().invalid_utf8, 1);
 }
 
 TEST_F(TextSourceTest, RefusesWhatItCannotRead) {
   EXPECT_THAT([&] { read({}); }, says<ConfigError>("no input"));
-  EXPECT_THAT([&] { read({.inputs = {folder_.path("none")}}); },
+  EXPECT_THAT([&] { read({.inputs = {folder_.file("none")}}); },
               says<ConfigError>("none: there is no such file or directory"));
-  fs::create_directory(folder_.path("empty"));
-  EXPECT_THAT([&] { read({.inputs = {folder_.path("empty")}}); }, says<ConfigError>("no text file in "));
+  fs::create_directory(folder_.file("empty"));
+  EXPECT_THAT([&] { read({.inputs = {folder_.file("empty")}}); }, says<ConfigError>("no text file in "));
   write("dir/.only", "hidden");
-  EXPECT_THAT([&] { read({.inputs = {folder_.path("dir")}}); }, says<ConfigError>("left out: 1 hidden"));
+  EXPECT_THAT([&] { read({.inputs = {folder_.file("dir")}}); }, says<ConfigError>("left out: 1 hidden"));
   write("binary", std::string("ab\0", 3));
-  EXPECT_THAT([&] { read({.inputs = {folder_.path("binary")}}); },
+  EXPECT_THAT([&] { read({.inputs = {folder_.file("binary")}}); },
               says<DataError>("binary is not text: it has a NUL at byte 2"));
   EXPECT_THAT([&] { read({.inputs = {"/dev/null"}}); }, says<ConfigError>("neither a file nor a directory"));
 }
@@ -206,7 +207,7 @@ TEST_F(TextSourceTest, GzipIsReadByWhatTheFileHoldsNotByItsName) {
   write("in/b.jsonl.gz", gzipped("{\"text\": \"one\"}\n{\"text\": \"two\"}\n"));
   write("in/c.rst", gzipped("wrong name") + gzipped(", two members"));
   write("in/d.gz", gzipped(std::string("bin\0", 4)));
-  TextSource source({.inputs = {folder_.path("in")}, .extensions = {"rst", "jsonl", ""}});
+  TextSource source({.inputs = {folder_.file("in")}, .extensions = {"rst", "jsonl", ""}});
   if (!gzip_available()) {
     EXPECT_THAT([&] { read(source); }, says<ConfigError>("BRAID_WITH_ZLIB"));
     return;
@@ -225,13 +226,13 @@ TEST_F(TextSourceTest, DamagedGzipIsNamed) {
   const std::string whole = gzipped("some text to be cut");
   for (size_t size = 3; size < whole.size(); ++size) {
     write("cut.gz", whole.substr(0, size));
-    EXPECT_THAT([&] { read({.inputs = {folder_.path("cut.gz")}}); }, says<DataError>("cut.gz is cut short"))
+    EXPECT_THAT([&] { read({.inputs = {folder_.file("cut.gz")}}); }, says<DataError>("cut.gz is cut short"))
         << size;
   }
   std::string flipped = whole;
   flipped[20] ^= 1;
   write("flipped.gz", flipped);
-  EXPECT_THAT([&] { read({.inputs = {folder_.path("flipped.gz")}}); },
+  EXPECT_THAT([&] { read({.inputs = {folder_.file("flipped.gz")}}); },
               says<DataError>("flipped.gz is damaged"));
 }
 

@@ -5,6 +5,7 @@
 
 #include "braid/base/error.h"
 #include "braid/base/random.h"
+#include "braid/base/scratch_directory.h"
 #include "braid/data/test_files.h"
 #include "braid/data/tokenizer_words.h"
 
@@ -53,12 +54,12 @@ TEST(MakeTokenizer, RefusesWhatItDoesNotKnowAndSaysWhatItKnows) {
 }
 
 TEST(MakeTokenizer, ADirectoryMustHoldAModel) {
-  const TemporaryFolder folder;
-  EXPECT_THAT([&] { make_tokenizer(folder.path("")); },
+  const ScratchDirectory folder;
+  EXPECT_THAT([&] { make_tokenizer(folder.file("")); },
               says<ConfigError>("is a directory without tokenizer.model"));
-  write_bytes(folder.path("tokenizer.json"), "{}");
-  EXPECT_THAT([&] { make_tokenizer(folder.path("")); }, says<ConfigError>("tools/hf_tokenize.py"));
-  EXPECT_THAT([&] { make_tokenizer(folder.path("tokenizer.json")); },
+  write_bytes(folder.file("tokenizer.json"), "{}");
+  EXPECT_THAT([&] { make_tokenizer(folder.file("")); }, says<ConfigError>("tools/hf_tokenize.py"));
+  EXPECT_THAT([&] { make_tokenizer(folder.file("tokenizer.json")); },
               says<ConfigError>("tools/hf_tokenize.py"));
 }
 

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "braid/base/error.h"
+#include "braid/base/scratch_directory.h"
 #include "braid/base/text.h"
 
 namespace braid::launch {
@@ -57,15 +58,12 @@ bool is_running(int64_t pid) {
 class Launch : public testing::Test {
  protected:
   Launch() {
-    std::string name = (std::filesystem::temp_directory_path() / "braid_launch_XXXXXX").string();
-    dir_ = ::mkdtemp(name.data());
     context_.program = "/bin/sh";
     context_.environment = {{"PATH", "/usr/bin:/bin"}, {"DIR", dir_.string()}};
     context_.output = [this](std::string_view bytes) { output_ += bytes; };
     context_.message = [this](std::string_view text) { messages_ += text; };
     context_.cores = 8;
   }
-  ~Launch() override { std::filesystem::remove_all(dir_); }
 
   LaunchOptions options(int64_t ranks, const std::string& script) const {
     return {.nproc_per_node = ranks, .log_dir = (dir_ / "log").string(), .command = {"-c", script}};
@@ -112,7 +110,8 @@ class Launch : public testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
   }
 
-  std::filesystem::path dir_;
+  const ScratchDirectory scratch_;
+  const std::filesystem::path& dir_ = scratch_.path();
   LaunchContext context_;
   std::string output_;
   std::string messages_;

@@ -106,8 +106,9 @@ Schedule auto_schedule(const PipelineShape& shape, const Workload& workload) {
   }
   std::optional<Schedule> result = best.take();
   require<ConfigError>(result.has_value(), "auto found no schedule that keeps at most ",
-                       workload.memory_limit.value_or(0), " on every rank: the least limit that would do is ",
-                       least);
+                       amount_text(workload.memory, workload.memory_limit.value_or(0)),
+                       " on every rank: the least limit that would do is ",
+                       amount_text(workload.memory, least));
   return std::move(*result);
 }
 

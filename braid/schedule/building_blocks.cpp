@@ -10,6 +10,7 @@
 #include "braid/base/error.h"
 #include "braid/schedule/list_scheduler.h"
 #include "braid/schedule/v_search.h"
+#include "braid/schedule/v_shape.h"
 
 namespace braid::schedule {
 namespace {
@@ -82,10 +83,7 @@ Peaks peaks_of(const std::vector<Action>& list) {
 
 Schedule from_blocks(std::string_view name, const PipelineShape& shape, const Workload& workload,
                      Block (*block_of)(int32_t ranks, int32_t rank)) {
-  validate(shape);
-  require<ConfigError>(shape.chunks_per_rank == 2, name, " runs with 2 chunks per rank, got ",
-                       shape.chunks_per_rank);
-  Schedule block_order = {.name = std::string(name), .shape = shape, .placement = Placement::kV};
+  Schedule block_order = v_schedule(std::string(name), shape);
   ListRules by_slot = {.slots = {}, .period = kPeriod};
   int32_t peak = 0;
   for (int32_t rank = 0; rank < shape.ranks; ++rank) {

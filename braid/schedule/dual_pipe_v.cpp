@@ -1,4 +1,5 @@
 #include "braid/schedule/dual_pipe_v.h"
+#include "braid/schedule/v_shape.h"
 
 #include <array>
 #include <deque>
@@ -100,14 +101,10 @@ std::vector<Action> rank_order(const PipelineShape& shape, int32_t rank) {
 }  // namespace
 
 Schedule dual_pipe_v(const PipelineShape& shape) {
-  validate(shape);
-  require<ConfigError>(shape.chunks_per_rank == 2, "DualPipeV runs with 2 chunks per rank, got ",
-                       shape.chunks_per_rank);
+  Schedule schedule = v_schedule("DualPipeV", shape);
   require<ConfigError>(shape.microbatches / 2 >= shape.ranks, "DualPipeV on ", shape.ranks,
                        " ranks needs at least ", int64_t{2} * shape.ranks, " microbatches, got ",
                        shape.microbatches);
-  Schedule schedule = {.name = "DualPipeV", .shape = shape, .placement = Placement::kV};
-  schedule.ranks.reserve(static_cast<size_t>(shape.ranks));
   for (int32_t rank = 0; rank < shape.ranks; ++rank) schedule.ranks.push_back(rank_order(shape, rank));
   return schedule;
 }

@@ -296,14 +296,11 @@ VProblem v_problem(const PipelineShape& shape, const Workload& workload, int64_t
                       .communication_ticks = ticks(workload.durations.communication),
                       .memory_limit = memory_limit,
                       .ranks = std::vector<VRank>(static_cast<size_t>(shape.ranks))};
-  const auto of_stage = [](const auto& stages, int32_t stage) {
-    return stages[stages.size() == 1 ? 0 : static_cast<size_t>(stage)];
-  };
   for (int32_t stage = 0; stage < shape.stages(); ++stage) {
     const Place place = place_of(schedule, stage);
     const auto chunk = static_cast<size_t>(place.chunk);
-    const StageTimes times = of_stage(workload.durations.stages, stage);
-    const StageMemory kept = of_stage(workload.memory.stages, stage);
+    const StageTimes& times = workload.durations.of(stage);
+    const StageMemory& kept = workload.memory.of(stage);
     VRank& costs = problem.ranks[static_cast<size_t>(place.rank)];
     costs.ticks[chunk == 0 ? kForward0 : kForward1] = ticks(times.forward);
     costs.ticks[chunk == 0 ? kBackward0 : kBackward1] = ticks(times.backward_input);

@@ -28,10 +28,14 @@ void validate(const Memory& memory, const PipelineShape& shape) {
 
 }  // namespace
 
+std::string amount_text(const Memory& memory, int64_t amount) {
+  if (memory.scale == 1) return cat(amount);
+  return brief(static_cast<double>(amount) / static_cast<double>(memory.scale), 6);
+}
+
 int64_t memory_change(const Schedule& schedule, const Memory& memory, int32_t rank, const Action& action) {
   if (!is_compute(action.op)) return 0;
-  const auto stage = static_cast<size_t>(stage_of(schedule, {.rank = rank, .chunk = action.chunk}));
-  const StageMemory& kept = memory.stages[memory.stages.size() == 1 ? 0 : stage];
+  const StageMemory& kept = memory.of(stage_of(schedule, {.rank = rank, .chunk = action.chunk}));
   switch (action.op) {
     case Op::kForward:
       return kept.forward_to_backward;
@@ -63,12 +67,9 @@ std::vector<int64_t> peak_memory(const Schedule& schedule, const Memory& memory)
 void require_within(const Schedule& schedule, const Memory& memory, int64_t limit) {
   const std::vector<int64_t> peaks = peak_memory(schedule, memory);
   const auto highest = std::max_element(peaks.begin(), peaks.end());
-  const auto shown = [&](int64_t amount) {
-    if (memory.scale == 1) return cat(amount);
-    return brief(static_cast<double>(amount) / static_cast<double>(memory.scale), 6);
-  };
-  require<ConfigError>(*highest <= limit, schedule.name, " keeps ", shown(*highest), " on rank ",
-                       highest - peaks.begin(), ", more than the limit of ", shown(limit),
+  require<ConfigError>(*highest <= limit, schedule.name, " keeps ", amount_text(memory, *highest),
+                       " on rank ", highest - peaks.begin(), ", more than the limit of ",
+                       amount_text(memory, limit),
                        ": raise the limit, or take a schedule that keeps less (V-Half, V-Min, auto)");
 }
 

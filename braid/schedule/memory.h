@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "braid/schedule/schedule.h"
@@ -22,8 +23,17 @@ struct Memory {
   /// So many of these are 1 in the unit that people are shown in messages.
   int64_t scale = 1;
 
+  /// That of one stage. Not checked: there is one.
+  const StageMemory& of(int32_t stage) const {
+    return stages[stages.size() == 1 ? 0 : static_cast<size_t>(stage)];
+  }
+
   friend bool operator==(const Memory&, const Memory&) = default;
 };
+
+/// `amount` of `memory` for people: a whole number where nothing is scaled, else six digits of it in their
+/// unit.
+std::string amount_text(const Memory& memory, int64_t amount);
 
 /// What `action` on `rank` adds to what the rank keeps: M_B for F, M_W - M_B for I, -M_W for W, -M_B for B,
 /// and nothing for the rest. Not checked: the action lies within the shape.

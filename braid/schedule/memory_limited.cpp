@@ -16,16 +16,11 @@
 namespace braid::schedule {
 namespace {
 
-template <typename T>
-const T& of_stage(const std::vector<T>& stages, size_t stage) {
-  return stages[stages.size() == 1 ? 0 : stage];
-}
-
 // The time from the end of a microbatch's first forward on `stage` until its gradient comes back there.
 double round_trip(const PipelineShape& shape, const Durations& durations, int32_t stage) {
   double time = 0;
   for (int32_t later = stage + 1; later < shape.stages(); ++later) {
-    const StageTimes& times = of_stage(durations.stages, static_cast<size_t>(later));
+    const StageTimes& times = durations.of(later);
     time += (times.forward + times.backward_input + 2 * durations.communication).count();
   }
   return time;
@@ -43,8 +38,8 @@ int64_t forwards_in(double time, double forward, Rounding rounding, int32_t micr
 }
 
 // How many microbatches a stage may have in hand.
-int64_t room(const Memory& memory, size_t stage, int64_t limit, int32_t microbatches) {
-  const int64_t kept = of_stage(memory.stages, stage).forward_to_backward;
+int64_t room(const Memory& memory, int32_t stage, int64_t limit, int32_t microbatches) {
+  const int64_t kept = memory.of(stage).forward_to_backward;
   return kept > 0 ? limit / kept : microbatches;
 }
 
@@ -71,13 +66,12 @@ std::vector<int32_t> forwards_first(const PipelineShape& shape, const Workload& 
   double missing = 0;  // seconds of the round trips that have no forwards
   int64_t before = microbatches + 1;
   for (int32_t rank = 0; rank < shape.ranks; ++rank) {
-    const auto stage = static_cast<size_t>(rank);
-    slowest = std::max(slowest, of_stage(workload.durations.stages, stage).forward.count());
+    slowest = std::max(slowest, workload.durations.of(rank).forward.count());
     const double trip = round_trip(shape, workload.durations, rank);
     const int64_t in_hand = 1 + forwards_in(trip - missing, slowest, variant.rounding, microbatches);
     const int64_t wanted = std::max<int64_t>(std::min(in_hand, before - 1), shape.ranks - rank);
     const int64_t most = std::min<int64_t>(before, microbatches);
-    before = std::min({most, wanted, room(workload.memory, stage, limit, microbatches)});
+    before = std::min({most, wanted, room(workload.memory, rank, limit, microbatches)});
     forwards.push_back(static_cast<int32_t>(before));
     if (rank == 0 && variant.shortage == Shortage::kShared)
       missing = std::max(0.0, trip - static_cast<double>(before - 1) * slowest);
@@ -112,7 +106,7 @@ std::vector<int64_t> limits_to_search(const PipelineShape& shape, const Workload
     kept = std::max({kept, stage.forward_to_backward, stage.backward_to_weight});
   }
   const int64_t unit = std::max<int64_t>(1, kept * shape.chunks_per_rank);
-  const double forward = of_stage(workload.durations.stages, 0).forward.count();
+  const double forward = workload.durations.of(0).forward.count();
   const int64_t enough = std::min<int64_t>(
       shape.microbatches,
       shape.ranks + forwards_in(round_trip(shape, workload.durations, 0), forward * shape.chunks_per_rank,
@@ -136,8 +130,8 @@ Schedule memory_limited(const PipelineShape& shape, const Workload& workload) {
   cost_of(one_at_a_time(shape), workload);  // refuses a workload that does not suit the shape
   const int64_t least = least_of_memory_limited(shape, workload.memory);
   require<ConfigError>(least <= workload.memory_limit.value_or(least), "a limit of ",
-                       workload.memory_limit.value_or(least),
-                       " has no room for one microbatch: the least is ", least);
+                       amount_text(workload.memory, workload.memory_limit.value_or(least)),
+                       " has no room for one microbatch: the least is ", amount_text(workload.memory, least));
   BestSchedule best(workload);
   std::set<std::pair<std::vector<int32_t>, int64_t>> tried;
   for (const int64_t limit : limits_to_search(shape, workload)) {

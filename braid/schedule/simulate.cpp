@@ -84,8 +84,7 @@ class Clock {
   }
 
   Seconds time_of(int32_t rank, const Action& action) const {
-    const auto stage = static_cast<size_t>(stage_of(schedule_, {.rank = rank, .chunk = action.chunk}));
-    const StageTimes& times = durations_.stages[durations_.stages.size() == 1 ? 0 : stage];
+    const StageTimes& times = durations_.of(stage_of(schedule_, {.rank = rank, .chunk = action.chunk}));
     switch (action.op) {
       case Op::kForward:
         return times.forward;

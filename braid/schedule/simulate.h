@@ -30,6 +30,11 @@ struct Durations {
   /// From the start of a send until its message can be used.
   Seconds communication{0.0};
 
+  /// Those of one stage. Not checked: there is one.
+  const StageTimes& of(int32_t stage) const {
+    return stages[stages.size() == 1 ? 0 : static_cast<size_t>(stage)];
+  }
+
   friend bool operator==(const Durations&, const Durations&) = default;
 };
 

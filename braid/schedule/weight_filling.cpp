@@ -13,11 +13,9 @@ namespace {
 constexpr double kWhenever = std::numeric_limits<double>::infinity();
 
 Step step_of(const Schedule& compute, const Workload& workload, int32_t rank, const Action& action) {
-  const auto stage = static_cast<size_t>(stage_of(compute, {.rank = rank, .chunk = action.chunk}));
-  const std::vector<StageTimes>& durations = workload.durations.stages;
-  const std::vector<StageMemory>& memory = workload.memory.stages;
-  const StageTimes& times = durations[durations.size() == 1 ? 0 : stage];
-  const StageMemory& kept = memory[memory.size() == 1 ? 0 : stage];
+  const int32_t stage = stage_of(compute, {.rank = rank, .chunk = action.chunk});
+  const StageTimes& times = workload.durations.of(stage);
+  const StageMemory& kept = workload.memory.of(stage);
   Step step = {.action = action,
                .time = (action.op == Op::kForward ? times.forward : times.backward_input).count(),
                .weight_time = times.backward_weight.count(),

@@ -11,6 +11,7 @@
 #include "braid/schedule/list_scheduler.h"
 #include "braid/schedule/memory.h"
 #include "braid/schedule/v_search.h"
+#include "braid/schedule/v_shape.h"
 
 namespace braid::schedule {
 namespace {
@@ -81,23 +82,17 @@ void require_room(const VProblem& problem, const Memory& memory) {
   const auto greediest = std::max_element(
       problem.ranks.begin(), problem.ranks.end(),
       [](const VRank& left, const VRank& right) { return least_memory(left) < least_memory(right); });
-  const auto shown = [&](int64_t amount) {
-    return to_text(static_cast<double>(amount) / static_cast<double>(memory.scale));
-  };
   require<ConfigError>(least_memory(*greediest) <= problem.memory_limit,
-                       "ZBVPP cannot keep to the memory limit of ", shown(problem.memory_limit), ": rank ",
-                       greediest - problem.ranks.begin(), " needs ", shown(least_memory(*greediest)),
+                       "ZBVPP cannot keep to the memory limit of ", amount_text(memory, problem.memory_limit),
+                       ": rank ", greediest - problem.ranks.begin(), " needs ",
+                       amount_text(memory, least_memory(*greediest)),
                        " for a single microbatch on its 2 chunks; raise the limit to that or more");
 }
 
 }  // namespace
 
 Schedule zb_v_by_hand(const PipelineShape& shape) {
-  validate(shape);
-  require<ConfigError>(shape.chunks_per_rank == 2, "ZBVPP runs with 2 chunks per rank, got ",
-                       shape.chunks_per_rank);
-  Schedule schedule = {.name = "ZBVPP", .shape = shape, .placement = Placement::kV};
-  schedule.ranks.reserve(static_cast<size_t>(shape.ranks));
+  Schedule schedule = v_schedule("ZBVPP", shape);
   for (int32_t rank = 0; rank < shape.ranks; ++rank) schedule.ranks.push_back(HandOrder(shape, rank).write());
   return schedule;
 }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "braid/base/error.h"
+#include "braid/base/median.h"
 #include "braid/comm/communicator.h"
 #include "braid/comm/pipeline_link.h"
 #include "braid/pipeline/emulation.h"
@@ -22,28 +23,10 @@ namespace {
 using schedule::Seconds;
 using Clock = pipeline::EmulatedClock::Clock;
 
-Seconds median(std::vector<Seconds> values) {
-  std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
-  return values[values.size() / 2];
-}
-
-template <typename Element>
-const Element& of_stage(const std::vector<Element>& elements, int32_t stage) {
-  return elements[elements.size() == 1 ? 0 : static_cast<size_t>(stage)];
-}
-
 /// The most that a rank computes in a step.
 Seconds busiest_of(const EmulatedSchedule& emulated) {
-  const schedule::PipelineShape& shape = emulated.compute.shape;
-  std::vector<Seconds> busy(static_cast<size_t>(shape.ranks), Seconds(0));
-  const schedule::Simulation alone = schedule::simulate(emulated.compute, emulated.durations);
-  for (size_t rank = 0; rank < alone.ranks.size(); ++rank) {
-    for (size_t i = 0; i < alone.ranks[rank].size(); ++i) {
-      const schedule::Interval& interval = alone.ranks[rank][i];
-      if (is_compute(emulated.compute.ranks[rank][i].op)) busy[rank] += interval.end - interval.start;
-    }
-  }
-  return *std::ranges::max_element(busy);
+  const schedule::Simulation planned = schedule::simulate(emulated.compute, emulated.durations);
+  return planned.longest_span * (1.0 - planned.bubble_rate);
 }
 
 /// What a rank tells the others of a step; in seconds, but for the last.
@@ -83,7 +66,7 @@ class Rank {
       : options_(options),
         rank_(world.rank),
         observer_(observer),
-        group_(group_of(world)),
+        group_(comm::group_of_all(world, "pp")),
         backend_(comm::backend_options(world, c10::Device(c10::kCPU), options.timeout, gloo_interface)),
         pipeline_(store, group_, backend_, comm::CallCheck::kOff) {
     if (world.world_size == 1) return;
@@ -129,13 +112,6 @@ class Rank {
   void meet() { pipeline_.barrier(); }
 
  private:
-  static comm::Group group_of(const comm::World& world) {
-    comm::Group group = {.axis = "pp", .ranks = {}, .index = world.rank};
-    group.ranks.resize(static_cast<size_t>(world.world_size));
-    std::iota(group.ranks.begin(), group.ranks.end(), 0);
-    return group;
-  }
-
   std::vector<pipeline::EmulatedChunk> make_chunks(const EmulatedSchedule& emulated,
                                                    pipeline::EmulatedClock& clock) const {
     const schedule::Schedule& compute = emulated.compute;
@@ -147,14 +123,14 @@ class Rank {
                                 schedule::place_of(compute, neighbour).rank != rank_;
         return is_message ? emulated.durations.communication : Seconds(0);
       };
-      chunks.emplace_back(clock, pipeline::EmulatedChunk::Options{
-                                     .times = of_stage(emulated.durations.stages, stage),
-                                     .memory_bytes = of_stage(emulated.memory_bytes.stages, stage),
-                                     .input_delay = delay_from(stage - 1),
-                                     .gradient_delay = delay_from(stage + 1),
-                                     .is_first = stage == 0,
-                                     .is_last = stage == compute.shape.stages() - 1,
-                                     .hand_over_numel = options_.message_numel});
+      chunks.emplace_back(clock,
+                          pipeline::EmulatedChunk::Options{.times = emulated.durations.of(stage),
+                                                           .memory_bytes = emulated.memory_bytes.of(stage),
+                                                           .input_delay = delay_from(stage - 1),
+                                                           .gradient_delay = delay_from(stage + 1),
+                                                           .is_first = stage == 0,
+                                                           .is_last = stage == compute.shape.stages() - 1,
+                                                           .hand_over_numel = options_.message_numel});
     }
     return chunks;
   }

@@ -18,10 +18,10 @@
 #include <thread>
 
 #include "braid/base/error.h"
+#include "braid/base/scratch_directory.h"
 #include "braid/comm/address.h"
 #include "braid/comm/store.h"
 #include "braid/train/emulate.h"
-#include "braid/train/scratch_directory.h"
 
 namespace braid::train {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "braid/base/error.h"
+#include "braid/base/median.h"
 #include "braid/model/llama.h"
 #include "braid/pipeline/layer_chunk.h"
 
@@ -18,11 +18,6 @@ using schedule::Seconds;
 using schedule::StageTimes;
 
 constexpr int kRepeats = 5;  // after one to warm up
-
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
-  return values[values.size() / 2];
-}
 
 /// Seconds of one call of `work`, the device idle before and after.
 template <typename Work>

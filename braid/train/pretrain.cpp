@@ -66,7 +66,7 @@ class Rank {
         device_(device_of(job)),
         dtype_(job.options.bf16 ? at::kBFloat16 : at::kFloat),
         source_(open_source()),
-        group_{.axis = "pp", .ranks = all_ranks(), .index = job.world.rank},
+        group_(comm::group_of_all(job.world, "pp")),
         backend_(comm::backend_options(job.world, device_, job.options.dist_timeout, job.gloo_interface)),
         pipeline_(job.store, group_, backend_, comm::CallCheck::kOff),
         plan_(plan_run()),
@@ -78,12 +78,6 @@ class Rank {
   PretrainSummary run();
 
  private:
-  std::vector<int> all_ranks() const {
-    std::vector<int> ranks(static_cast<size_t>(ranks_));
-    std::iota(ranks.begin(), ranks.end(), 0);
-    return ranks;
-  }
-
   PipelinePlan plan_run() {
     PartTimes times;
     if (needs_times(job_.options)) {

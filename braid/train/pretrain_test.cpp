@@ -12,11 +12,11 @@
 #include <nlohmann/json.hpp>
 
 #include "braid/base/error.h"
+#include "braid/base/scratch_directory.h"
 #include "braid/checkpoint/hf_directory.h"
 #include "braid/comm/testing.h"
 #include "braid/tensor/memory.h"
 #include "braid/train/run_case_test_support.h"
-#include "braid/train/scratch_directory.h"
 
 namespace braid::train {
 namespace {

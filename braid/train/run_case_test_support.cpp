@@ -8,11 +8,11 @@
 #include <mutex>
 
 #include "braid/base/error.h"
+#include "braid/base/scratch_directory.h"
 #include "braid/checkpoint/hf_directory.h"
 #include "braid/comm/testing.h"
 #include "braid/schedule/generate.h"
 #include "braid/tensor/memory.h"
-#include "braid/train/scratch_directory.h"
 
 namespace braid::train {
 

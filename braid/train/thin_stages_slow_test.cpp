@@ -6,11 +6,11 @@
 #include <map>
 
 #include "braid/base/error.h"
+#include "braid/base/scratch_directory.h"
 #include "braid/comm/testing.h"
 #include "braid/schedule/generate.h"
 #include "braid/tensor/memory.h"
 #include "braid/train/run_case_test_support.h"
-#include "braid/train/scratch_directory.h"
 
 namespace braid::train {
 namespace {
