@@ -18,8 +18,7 @@ class ScratchDirectory {
  public:
   ScratchDirectory() {
     // mkdtemp puts letters of its own in place of the X's.
-    std::string name =
-        (std::filesystem::temp_directory_path() / ("braid_test_" + std::string(6, 'X'))).string();
+    std::string name = std::filesystem::temp_directory_path().string() + "/braid_test_" + std::string(6, 'X');
     if (::mkdtemp(name.data()) == nullptr) {
       throw std::system_error(errno, std::generic_category(), "mkdtemp " + name);
     }
