@@ -34,6 +34,17 @@ json json_of(const std::string& command, std::vector<std::string> arguments) {
   return json::parse(result.out);
 }
 
+TEST(ScheduleSimulate, TakesTheLeastLimitThatItsRefusalNames) {
+  const std::string named = "the least limit that would do is ";
+  std::vector<std::string> arguments = {"--mode",   "auto",        "--pp",           "4",  "--micro", "8",
+                                        "--memory", "1.3333333,1", "--memory_limit", "0.5"};
+  const std::string refusal = schedule("simulate", arguments).err;
+  ASSERT_THAT(refusal, HasSubstr(named));
+  arguments.back() = refusal.substr(refusal.find(named) + named.size());
+  arguments.back().resize(arguments.back().find_first_not_of("0123456789."));
+  EXPECT_EQ(schedule("simulate", arguments).err, "");
+}
+
 TEST(ScheduleSimulate, Golden) {
   const CallResult result = schedule("simulate", {"--pp", "2", "--micro", "3", "--times", "1,1,1,0.5"});
   EXPECT_EQ(result.code, 0);

@@ -1,6 +1,7 @@
 #include "braid/schedule/memory.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
 
@@ -30,7 +31,13 @@ void validate(const Memory& memory, const PipelineShape& shape) {
 
 std::string amount_text(const Memory& memory, int64_t amount) {
   if (memory.scale == 1) return cat(amount);
-  return brief(static_cast<double>(amount) / static_cast<double>(memory.scale), 6);
+  const auto scale = static_cast<double>(memory.scale);
+  const double exact = static_cast<double>(amount) / scale;
+  for (int digits = 6; digits < std::numeric_limits<double>::max_digits10; ++digits) {
+    std::string text = brief(exact, digits);
+    if (std::llround(parse_double(text).value_or(0.0) * scale) == amount) return text;
+  }
+  return to_text(exact);
 }
 
 int64_t memory_change(const Schedule& schedule, const Memory& memory, int32_t rank, const Action& action) {

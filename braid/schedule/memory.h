@@ -31,8 +31,9 @@ struct Memory {
   friend bool operator==(const Memory&, const Memory&) = default;
 };
 
-/// `amount` of `memory` for people: a whole number where nothing is scaled, else six digits of it in their
-/// unit.
+/// `amount` of `memory` for people: a whole number where nothing is scaled, else in their unit, with six
+/// digits or as many more as it takes to read back as this amount: who sets a limit that a message names
+/// keeps it.
 std::string amount_text(const Memory& memory, int64_t amount);
 
 /// What `action` on `rank` adds to what the rank keeps: M_B for F, M_W - M_B for I, -M_W for W, -M_B for B,

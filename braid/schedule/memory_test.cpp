@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <string>
+
 #include "braid/base/error.h"
 
 namespace braid::schedule {
@@ -33,6 +36,18 @@ TEST(PeakMemory, RefusesWhatItCannotAddUp) {
   EXPECT_THROW(peak_memory(schedule, {.stages = {{-1, 0}}}), ConfigError);
   EXPECT_THROW(peak_memory(schedule, {.stages = {{int64_t{1} << 62, 0}}}), ConfigError);
   EXPECT_THROW(peak_memory(schedule, {.stages = {{}, {}}}), ConfigError);
+}
+
+TEST(AmountText, ReadsBackAsTheSameAmount) {
+  EXPECT_EQ(amount_text({.scale = 1}, 1234567), "1234567");
+  const Memory thirds = {.scale = 720720};
+  EXPECT_EQ(amount_text(thirds, 720720), "1");
+  EXPECT_EQ(amount_text(thirds, 240240), "0.333333");
+  EXPECT_EQ(amount_text(thirds, 960960), "1.333333");
+  for (int64_t amount = 1; amount < int64_t{1} << 52; amount = 3 * amount + 1) {
+    const std::string text = amount_text(thirds, amount);
+    EXPECT_EQ(std::llround(std::stod(text) * 720720), amount) << text;
+  }
 }
 
 TEST(RequireWithin, TellsWhichRankKeepsTooMuch) {
