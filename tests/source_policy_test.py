@@ -69,7 +69,7 @@ class SourcePolicy(unittest.TestCase):
             (root / "build").mkdir()
             (root / "build/generated.cpp").write_text("// TO" "DO: not ours\n")
             (root / "braid/x/long.h").write_text("\n" * 501)
-            (root / "braid/x/marks.md").write_text("a TO" "DO\nGTEST" "_SKIP()\nuse -march" "=native\n/home" "/me/file\nmkstemp XXX" "XXX\n")
+            (root / "braid/x/marks.md").write_text("a TO" "DO\nGTEST" "_SKIP()\nuse -march" "=native\n/home" "/me/file\nmkstemp " + "X" * 6 + "\n")
             (root / "braid/x/own.h").write_text("")
             (root / "braid/x/own.cpp").write_text("#include <vector>\n")
             (root / "braid/x/part.cpp").write_text('// A part.\n#include "braid/x/own.h"\n')
