@@ -147,7 +147,7 @@ def documents(options, counts):
 
 
 class IndexedWriter:
-    """Writes Megatron's format: see braid/data/indexed_file.h for its fields."""
+    """Writes Megatron's format: see braid/data/index/indexed_file.h for its fields."""
 
     def __init__(self, prefix, vocabulary_size):
         self.prefix = prefix

@@ -14,7 +14,7 @@
 #include "braid/cli/progress_bar.h"
 #include "braid/data/inspect.h"
 #include "braid/data/prepare.h"
-#include "braid/data/tokenizer_train.h"
+#include "braid/data/tokenizer/tokenizer_train.h"
 #include "braid/launch/signal_queue.h"
 
 namespace braid::cli {

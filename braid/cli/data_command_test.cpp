@@ -6,7 +6,7 @@
 
 #include "braid/base/scratch_directory.h"
 #include "braid/cli/test_context.h"
-#include "braid/data/sentencepiece.h"
+#include "braid/data/tokenizer/sentencepiece.h"
 #include "braid/data/test_files.h"
 
 namespace braid::cli {

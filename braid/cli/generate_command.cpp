@@ -6,7 +6,7 @@
 #include "braid/base/error.h"
 #include "braid/checkpoint/safetensors.h"
 #include "braid/cli/parse_command.h"
-#include "braid/data/tokenizer.h"
+#include "braid/data/tokenizer/tokenizer.h"
 #include "braid/train/generate.h"
 
 namespace braid::cli {

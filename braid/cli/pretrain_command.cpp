@@ -16,7 +16,7 @@
 #include "braid/comm/world.h"
 #include "braid/config/pretrain.h"
 #include "braid/config/pretrain_table.h"
-#include "braid/data/tokenizer.h"
+#include "braid/data/tokenizer/tokenizer.h"
 #include "braid/tensor/memory.h"
 #include "braid/train/pretrain.h"
 

@@ -5,7 +5,7 @@
 #include "braid/base/scratch_directory.h"
 #include "braid/cli/schedule_test_support.h"
 #include "braid/report/xml_reader.h"
-#include "braid/schedule/generate.h"
+#include "braid/schedule/generators/generate.h"
 
 namespace braid::cli {
 namespace {

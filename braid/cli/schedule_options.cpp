@@ -8,7 +8,7 @@
 #include "braid/config/text_file.h"
 #include "braid/schedule/check.h"
 #include "braid/schedule/csv.h"
-#include "braid/schedule/generate.h"
+#include "braid/schedule/generators/generate.h"
 #include "braid/schedule/memory.h"
 
 namespace braid::cli {

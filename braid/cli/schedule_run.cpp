@@ -12,7 +12,7 @@
 #include "braid/cli/version.h"
 #include "braid/comm/store.h"
 #include "braid/comm/world.h"
-#include "braid/schedule/generate.h"
+#include "braid/schedule/generators/generate.h"
 #include "braid/schedule/simulate.h"
 #include "braid/tensor/memory.h"
 #include "braid/train/emulate.h"

@@ -10,7 +10,7 @@
 #include "braid/schedule/check.h"
 #include "braid/schedule/csv.h"
 #include "braid/schedule/draw_text.h"
-#include "braid/schedule/lower.h"
+#include "braid/schedule/passes/lower.h"
 #include "braid/schedule/simulate.h"
 
 namespace braid::cli {

@@ -11,7 +11,7 @@
 #include "braid/cli/schedule_command.h"
 #include "braid/cli/schedule_options.h"
 #include "braid/report/trade_plot.h"
-#include "braid/schedule/generate.h"
+#include "braid/schedule/generators/generate.h"
 #include "braid/schedule/simulate.h"
 
 namespace braid::cli {

@@ -13,7 +13,7 @@
 #include "braid/config/presets.h"
 #include "braid/config/pretrain_table.h"
 #include "braid/config/schedule_times.h"
-#include "braid/schedule/generate.h"
+#include "braid/schedule/generators/generate.h"
 
 namespace braid::config {
 namespace {

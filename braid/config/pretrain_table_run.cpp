@@ -1,6 +1,6 @@
 // The option table of `braid pretrain`, second half: how and where it runs, and what it leaves behind.
 #include "braid/config/pretrain_table_parts.h"
-#include "braid/schedule/generate.h"
+#include "braid/schedule/generators/generate.h"
 
 namespace braid::config {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
-#include "braid/data/text_source_utf8.h"
-#include "braid/data/tokenizer.h"
+#include "braid/data/text/text_source_utf8.h"
+#include "braid/data/tokenizer/tokenizer.h"
 
 namespace braid::data {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
-#include "braid/data/tokenizer.h"
+#include "braid/data/tokenizer/tokenizer.h"
 
 namespace braid::data {
 namespace {

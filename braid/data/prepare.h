@@ -6,8 +6,8 @@
 #include <functional>
 #include <string>
 
-#include "braid/data/indexed_file.h"
-#include "braid/data/text_source.h"
+#include "braid/data/index/indexed_file.h"
+#include "braid/data/text/text_source.h"
 
 namespace braid::data {
 

@@ -8,7 +8,7 @@
 #include "braid/base/scratch_directory.h"
 #include "braid/base/text.h"
 #include "braid/data/test_files.h"
-#include "braid/data/tokenizer.h"
+#include "braid/data/tokenizer/tokenizer.h"
 
 namespace braid::data {
 namespace {

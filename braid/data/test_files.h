@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "braid/data/indexed_file.h"
+#include "braid/data/index/indexed_file.h"
 
 namespace braid::data {
 

@@ -6,8 +6,8 @@
 
 #include "braid/base/random.h"
 #include "braid/report/timeline.h"
-#include "braid/schedule/generate.h"
-#include "braid/schedule/lower.h"
+#include "braid/schedule/generators/generate.h"
+#include "braid/schedule/passes/lower.h"
 
 namespace braid::report {
 

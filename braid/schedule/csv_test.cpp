@@ -7,8 +7,8 @@
 #include <random>
 
 #include "braid/base/error.h"
-#include "braid/schedule/generate.h"
-#include "braid/schedule/lower.h"
+#include "braid/schedule/generators/generate.h"
+#include "braid/schedule/passes/lower.h"
 
 namespace braid::schedule {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "braid/schedule/generate.h"
+#include "braid/schedule/generators/generate.h"
 #include "braid/schedule/simulate.h"
 
 namespace braid::schedule {

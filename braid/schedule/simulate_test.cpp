@@ -6,8 +6,8 @@
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
-#include "braid/schedule/generate.h"
-#include "braid/schedule/lower.h"
+#include "braid/schedule/generators/generate.h"
+#include "braid/schedule/passes/lower.h"
 #include "braid/schedule/published_numbers.h"
 
 namespace braid::schedule {

@@ -11,7 +11,7 @@
 
 #include "braid/comm/world.h"
 #include "braid/pipeline/executor.h"
-#include "braid/schedule/lower.h"
+#include "braid/schedule/passes/lower.h"
 #include "braid/schedule/workload.h"
 
 namespace braid::train {

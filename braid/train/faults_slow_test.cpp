@@ -5,7 +5,7 @@
 #include <array>
 #include <set>
 
-#include "braid/schedule/generate.h"
+#include "braid/schedule/generators/generate.h"
 #include "braid/train/faults_test_support.h"
 
 namespace braid::train {

@@ -2,7 +2,7 @@
 // says who and what. Four cases; all kinds of actions are in faults_slow_test.cpp.
 #include <gtest/gtest.h>
 
-#include "braid/schedule/generate.h"
+#include "braid/schedule/generators/generate.h"
 #include "braid/train/faults_test_support.h"
 
 namespace braid::train {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "braid/schedule/lower.h"
+#include "braid/schedule/passes/lower.h"
 #include "braid/schedule/schedule.h"
 
 namespace braid::train {

@@ -3,8 +3,8 @@
 #include <ATen/ATen.h>
 
 #include "braid/base/random.h"
-#include "braid/data/batch.h"
-#include "braid/data/dataset.h"
+#include "braid/data/index/batch.h"
+#include "braid/data/index/dataset.h"
 
 namespace braid::train {
 namespace {

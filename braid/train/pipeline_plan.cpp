@@ -9,8 +9,8 @@
 #include "braid/config/text_file.h"
 #include "braid/cost/model_cost.h"
 #include "braid/schedule/csv.h"
-#include "braid/schedule/generate.h"
-#include "braid/schedule/lower.h"
+#include "braid/schedule/generators/generate.h"
+#include "braid/schedule/passes/lower.h"
 
 namespace braid::train {
 namespace {

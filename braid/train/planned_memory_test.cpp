@@ -8,7 +8,7 @@
 #include "braid/comm/testing.h"
 #include "braid/pipeline/executor.h"
 #include "braid/pipeline/layer_chunk.h"
-#include "braid/schedule/generate.h"
+#include "braid/schedule/generators/generate.h"
 #include "braid/schedule/memory.h"
 #include "braid/tensor/memory.h"
 #include "braid/train/pipeline_plan.h"

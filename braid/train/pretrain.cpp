@@ -17,7 +17,7 @@
 #include "braid/pipeline/layer_chunk.h"
 #include "braid/report/interval_meter.h"
 #include "braid/schedule/csv.h"
-#include "braid/schedule/forward_only.h"
+#include "braid/schedule/passes/forward_only.h"
 #include "braid/schedule/memory.h"
 #include "braid/tensor/memory.h"
 #include "braid/train/microbatch_source.h"

@@ -11,7 +11,7 @@
 #include "braid/base/scratch_directory.h"
 #include "braid/checkpoint/hf_directory.h"
 #include "braid/comm/testing.h"
-#include "braid/schedule/generate.h"
+#include "braid/schedule/generators/generate.h"
 #include "braid/tensor/memory.h"
 
 namespace braid::train {

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "braid/schedule/generate.h"
+#include "braid/schedule/generators/generate.h"
 #include "braid/tensor/memory.h"
 #include "braid/train/stress_test_support.h"
 

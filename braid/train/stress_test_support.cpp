@@ -11,7 +11,7 @@
 #include "braid/comm/testing.h"
 #include "braid/schedule/check.h"
 #include "braid/schedule/csv.h"
-#include "braid/schedule/generate.h"
+#include "braid/schedule/generators/generate.h"
 #include "braid/tensor/memory.h"
 
 namespace braid::train {

@@ -8,7 +8,7 @@
 #include "braid/base/error.h"
 #include "braid/base/scratch_directory.h"
 #include "braid/comm/testing.h"
-#include "braid/schedule/generate.h"
+#include "braid/schedule/generators/generate.h"
 #include "braid/tensor/memory.h"
 #include "braid/train/run_case_test_support.h"
 

@@ -1,0 +1,61 @@
+// From samples to the tensors that a data rank trains on.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "braid/data/index/dataset.h"
+
+namespace braid::data {
+
+/// The label of a position that adds no loss: padding.
+inline constexpr int64_t kIgnoredLabel = -100;
+
+struct BatchGeometry {
+  int64_t microbatch_size = 1;  // samples per data rank and microbatch
+  int64_t microbatches = 1;     // per step: gradient_accumulation_steps
+  int64_t data_rank = 0;        // sharding_degree * dp_rank + sharding_rank
+  int64_t data_world = 1;
+};
+
+/// Next-token prediction: labels[i] is the token after tokens[i], or kIgnoredLabel beyond the end of a short
+/// sample.
+struct Batch {
+  at::Tensor tokens;  // [b, s] int64, CPU
+  at::Tensor labels;  // [b, s] int64, CPU
+  int64_t valid_labels = 0;
+};
+
+/// Reads a dataset in order. What a rank gets is a function of the number of samples that all ranks consumed
+/// before the step, of the microbatch and of the geometry, and of nothing else: a resumed run goes on where
+/// the number says, also with another geometry. Const members may be called from many threads.
+class BatchReader {
+ public:
+  /// `dataset` must outlive the reader. Throws ConfigError for a geometry that is none.
+  BatchReader(const TokenDataset& dataset, const BatchGeometry& geometry);
+
+  /// Samples that all data ranks together consume in one step.
+  int64_t samples_per_step() const;
+
+  /// This rank's microbatch 0 <= `microbatch` < geometry.microbatches of the step that begins after
+  /// `consumed_samples` samples. Its sample j is number consumed_samples + (microbatch * data_world +
+  /// data_rank) * microbatch_size + j. Throws InternalError beyond the dataset.
+  Batch microbatch_after(int64_t consumed_samples, int64_t microbatch) const;
+
+  /// The same for step 0, 1, ... of a run that began at sample 0 with this geometry.
+  Batch microbatch(int64_t step, int64_t microbatch) const;
+
+  /// All microbatches of the step on this rank, one after another: [microbatches * microbatch_size, s].
+  Batch step_batch(int64_t step) const;
+
+ private:
+  // Samples first, first + 1, ... into rows `row`, row + 1, ... of `batch`.
+  void fill(int64_t first, int64_t row, Batch& batch) const;
+  Batch empty_batch(int64_t samples) const;
+
+  const TokenDataset* dataset_;
+  BatchGeometry geometry_;
+};
+
+}  // namespace braid::data

@@ -1,0 +1,211 @@
+#include "braid/data/index/indexed_file.h"
+
+#include <algorithm>
+#include <bit>
+#include <filesystem>
+#include <limits>
+#include <utility>
+
+#include "braid/base/error.h"
+#include "braid/data/index/token_dispatch.h"
+
+namespace braid::data {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "the files are little endian and are read as they are");
+
+constexpr std::string_view kAnew = "copy it again or prepare it anew";
+constexpr int64_t kHeaderBytes = 34;
+
+// All complaints about one file: path, byte offset, what is wrong, what to do.
+template <typename... Parts>
+void check(bool condition, const MappedFile& file, int64_t offset, const Parts&... parts) {
+  require<DataError>(condition, file.path(), ", byte ", offset, ": ", parts...);
+}
+
+// The first bytes of a file, as many as there are of `count`.
+std::string_view head_of(const MappedFile& file, size_t count) {
+  const auto bytes = file.bytes();
+  if (bytes.empty()) return {};
+  return {reinterpret_cast<const char*>(bytes.data()), std::min(count, bytes.size())};
+}
+
+void require_both_files(const std::string& prefix) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const auto exists = [&](const char* suffix) { return fs::exists(prefix + suffix, ignored); };
+  const bool has_idx = exists(".idx");
+  const bool has_bin = exists(".bin");
+  if (has_idx && has_bin) return;
+  require<DataError>(
+      has_idx || !exists("_idx.npz"), prefix,
+      "_idx.npz: this is PaddleNLP's old format (_ids.npy and _idx.npz), which braid does not read; "
+      "prepare the text anew as .bin and .idx");
+  require<DataError>(
+      has_idx || has_bin || !exists(".idx.partial"), prefix,
+      ".idx: only the half-written .partial file is there; its preparation did not finish, run it again");
+  require<DataError>(has_idx || has_bin, prefix, ": there is neither ", prefix, ".idx nor ", prefix,
+                     ".bin; give the common part of the two names, without .bin or .idx");
+  require<DataError>(has_idx, prefix, ".idx: is missing beside ", prefix, ".bin; ", kAnew);
+  require<DataError>(has_bin, prefix, ".bin: is missing beside ", prefix, ".idx; ", kAnew);
+}
+
+void check_magic(const MappedFile& idx) {
+  constexpr std::string_view kMagic{"MMIDIDX\0\0", 9};
+  const std::string_view head = head_of(idx, kHeaderBytes);
+  if (head.starts_with(kMagic)) return;
+  check(!head.starts_with("TNTIDX"), idx, 0,
+        "this is the old lazy/cached format (TNTIDX), which braid does not read; prepare the text anew as "
+        "mmap files");
+  check(!head.starts_with("version https://git-lfs"), idx, 0,
+        "this is a Git LFS pointer, not the file itself; run git lfs pull");
+  check(!kMagic.starts_with(head), idx, 0, "the file is cut short: expected at least ", kHeaderBytes,
+        " bytes, has ", idx.size(), "; ", kAnew);
+  check(false, idx, 0,
+        "this is not a Megatron index (it does not begin with MMIDIDX); give a .idx made by braid data "
+        "prepare or by "
+        "Megatron's preprocess_data, or ",
+        kAnew);
+}
+
+TokenType checked_type(const MappedFile& idx, uint8_t code) {
+  check(code != 6 && code != 7, idx, 17, "token type code ", int{code},
+        " is a floating-point type, but token ids are integers; this file does not hold tokens");
+  const bool is_known = (code >= 1 && code <= 5) || (code >= 8 && code <= 10);
+  check(is_known, idx, 17, "unknown token type code ", int{code}, " (known: 1-5, 8-10); ", kAnew);
+  return static_cast<TokenType>(code);
+}
+
+}  // namespace
+
+int64_t bytes_of(TokenType type) {
+  return dispatch(type, []<typename T>(T) { return static_cast<int64_t>(sizeof(T)); });
+}
+
+std::string_view name_of(TokenType type) {
+  switch (type) {
+    case TokenType::kU8:
+      return "uint8";
+    case TokenType::kI8:
+      return "int8";
+    case TokenType::kI16:
+      return "int16";
+    case TokenType::kI32:
+      return "int32";
+    case TokenType::kI64:
+      return "int64";
+    case TokenType::kU16:
+      return "uint16";
+    case TokenType::kU32:
+      return "uint32";
+    case TokenType::kU64:
+      return "uint64";
+  }
+  throw InternalError(cat("token type ", static_cast<int>(type), " does not exist"));
+}
+
+TokenLimits limits_of(TokenType type) {
+  return dispatch(type, []<typename T>(T) {
+    constexpr auto kLargest = static_cast<uint64_t>(std::numeric_limits<T>::max());
+    constexpr auto kInt64 = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+    return TokenLimits{static_cast<int64_t>(std::numeric_limits<T>::min()),
+                       static_cast<int64_t>(std::min(kLargest, kInt64))};
+  });
+}
+
+TokenType token_type_for_vocabulary(int64_t vocabulary_size) {
+  return vocabulary_size < 65500 ? TokenType::kU16 : TokenType::kI32;
+}
+
+std::string index_prefix(std::string_view path) {
+  if (path.ends_with(".bin") || path.ends_with(".idx")) path.remove_suffix(4);
+  return std::string(path);
+}
+
+IndexedReader::IndexedReader(std::string prefix) : prefix_(std::move(prefix)) {
+  require_both_files(prefix_);
+  idx_ = MappedFile(idx_path());
+  bin_ = MappedFile(bin_path());
+
+  check_magic(idx_);
+  check(idx_.size() >= kHeaderBytes, idx_, idx_.size(), "the file is cut short: expected at least ",
+        kHeaderBytes, " bytes, has ", idx_.size(), "; ", kAnew);
+  const auto version = idx_.load<uint64_t>(9);
+  check(version == 1, idx_, 9, "version ", version, " is not known (only 1 is); ", kAnew);
+  type_ = checked_type(idx_, idx_.load<uint8_t>(17));
+  const int64_t token_bytes = bytes_of(type_);
+
+  // Bounding both counts by the file's size first keeps the arithmetic below far from overflow.
+  const auto sequences = idx_.load<uint64_t>(18);
+  const auto entries = idx_.load<uint64_t>(26);
+  const auto limit = static_cast<uint64_t>(idx_.size());
+  check(sequences <= limit / 12 && entries <= limit / 8, idx_, idx_.size(),
+        "the file is cut short: ", sequences, " sequences and ", entries,
+        " document entries are announced, but it has only ", idx_.size(), " bytes; ", kAnew);
+  check(entries >= 1, idx_, 26, "the document index is empty; it must at least hold a 0; ", kAnew);
+  sequences_ = static_cast<int64_t>(sequences);
+  documents_ = static_cast<int64_t>(entries) - 1;
+  const int64_t documents_at = kHeaderBytes + 12 * sequences_;
+  const int64_t expected = documents_at + 8 * (documents_ + 1);
+  check(idx_.size() >= expected, idx_, idx_.size(), "the file is cut short: expected ", expected,
+        " bytes, has ", idx_.size(), "; ", kAnew);
+  check(idx_.size() == expected || idx_.size() == expected + sequences_, idx_, expected,
+        "expected the file to end (or ", sequences_, " bytes of modes), but it has ", idx_.size(), " bytes; ",
+        kAnew);
+  for (int64_t at = expected; at < idx_.size(); ++at) {
+    check(idx_.load<int8_t>(at) == 0, idx_, at,
+          "this is a multimodal file (a sequence has a mode other than 0); only text can be trained on");
+  }
+
+  int64_t bytes = 0;
+  for (int64_t i = 0; i < sequences_; ++i) {
+    const int32_t length = sequence_length(i);
+    check(length >= 0, idx_, kHeaderBytes + 4 * i, "sequence ", i, " has the negative length ", length, "; ",
+          kAnew);
+    const int64_t offset = sequence_offset_bytes(i);
+    check(offset == bytes, idx_, kHeaderBytes + 4 * sequences_ + 8 * i, "sequence ", i,
+          " is said to begin at byte ", offset, " of the .bin, but by the lengths before it, it begins at ",
+          bytes, "; ", kAnew);
+    bytes += length * token_bytes;
+  }
+  tokens_ = bytes / token_bytes;
+  require<DataError>(bin_.size() >= bytes, bin_.path(), ", byte ", bin_.size(),
+                     ": the file is cut short: expected ", bytes, " bytes, has ", bin_.size(), "; ", kAnew);
+  require<DataError>(bin_.size() == bytes, bin_.path(), ", byte ", bytes, ": the index covers ", bytes,
+                     " bytes, but the file has ", bin_.size(), ": the two files do not belong together; ",
+                     kAnew);
+
+  int64_t previous = 0;
+  for (int64_t d = 0; d <= documents_; ++d) {
+    const int64_t first = document_begin(d);
+    const int64_t at = documents_at + 8 * d;
+    check(d > 0 || first == 0, idx_, at, "the document index begins with ", first, ", not with 0; ", kAnew);
+    check(first >= previous && first <= sequences_, idx_, at, "document entry ", d, " is ", first,
+          ", outside [", previous, ", ", sequences_, "] where it must lie; ", kAnew);
+    previous = first;
+  }
+  check(previous == sequences_, idx_, idx_.size() - 8, "the document index ends at sequence ", previous,
+        ", but there are ", sequences_,
+        " sequences (as after a merge that left out the documents); prepare or merge it anew");
+}
+
+void IndexedReader::read(int64_t sequence, int64_t offset, int64_t count, int64_t* out) const {
+  require<InternalError>(0 <= sequence && sequence < sequences_, "sequence ", sequence, " of ", sequences_);
+  const int64_t length = sequence_length(sequence);
+  require<InternalError>(0 <= offset && 0 <= count && offset <= length && count <= length - offset,
+                         "tokens [", offset, ", +", count, ") of a sequence of ", length);
+  const int64_t begin = sequence_offset_bytes(sequence) / bytes_of(type_) + offset;
+  dispatch(type_, [&]<typename T>(T) {
+    const auto width = static_cast<int64_t>(sizeof(T));
+    for (int64_t i = 0; i < count; ++i) out[i] = static_cast<int64_t>(bin_.load<T>((begin + i) * width));
+  });
+}
+
+std::vector<int64_t> IndexedReader::sequence(int64_t sequence) const {
+  std::vector<int64_t> tokens(static_cast<size_t>(sequence_length(sequence)));
+  read(sequence, 0, static_cast<int64_t>(tokens.size()), tokens.data());
+  return tokens;
+}
+
+}  // namespace braid::data

@@ -1,0 +1,154 @@
+// Megatron's token files: <prefix>.bin holds the tokens back to back, <prefix>.idx the lengths, offsets and
+// documents. Source of the format: megatron/core/datasets/indexed_dataset.py. Little endian:
+//   0   9 bytes "MMIDIDX" 0 0      9  u64 version 1     17  u8 token type     18  u64 S sequences     26  u64
+//   D document entries 34  i32[S] lengths in tokens, then i64[S] byte offsets in the .bin, then i64[D] first
+//   sequence of each document, closed by S; then, in multimodal files only, i8[S] modes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "braid/base/mapped_file.h"
+
+namespace braid::data {
+
+/// How one token is stored. The values are the codes of the file: Megatron's, and PaddleNLP's two more (9 and
+/// 10).
+enum class TokenType : uint8_t {
+  kU8 = 1,
+  kI8 = 2,
+  kI16 = 3,
+  kI32 = 4,
+  kI64 = 5,
+  kU16 = 8,
+  kU32 = 9,
+  kU64 = 10,
+};
+
+/// 1, 2, 4 or 8.
+int64_t bytes_of(TokenType type);
+
+/// "uint16", "int32", ...
+std::string_view name_of(TokenType type);
+
+/// The smallest and the largest token id that `type` and int64 can both hold.
+struct TokenLimits {
+  int64_t smallest = 0;
+  int64_t largest = 0;
+};
+TokenLimits limits_of(TokenType type);
+
+/// What Megatron's tools choose: kU16 below 65500 token ids, otherwise kI32.
+TokenType token_type_for_vocabulary(int64_t vocabulary_size);
+
+/// `path` without a trailing ".bin" or ".idx".
+std::string index_prefix(std::string_view path);
+
+/// The files <prefix>.bin and <prefix>.idx, mapped into memory. Every number in the index is checked when it
+/// is opened, so that reading cannot fail on damaged files later. Movable; const members may be called from
+/// many threads.
+class IndexedReader {
+ public:
+  /// Throws DataError naming the file, the byte offset, what was found and what to do, if a file is missing,
+  /// cut short, of another format, or disagrees with itself or with its other half.
+  explicit IndexedReader(std::string prefix);
+
+  int64_t sequence_count() const { return sequences_; }
+  int64_t document_count() const { return documents_; }
+  int64_t token_count() const { return tokens_; }
+  TokenType token_type() const { return type_; }
+  const std::string& prefix() const { return prefix_; }
+  std::string bin_path() const { return prefix_ + ".bin"; }
+  std::string idx_path() const { return prefix_ + ".idx"; }
+
+  /// Length of sequence 0 <= `sequence` < sequence_count(), in tokens.
+  int32_t sequence_length(int64_t sequence) const { return idx_.load<int32_t>(34 + 4 * sequence); }
+
+  /// Where that sequence begins in the .bin, in bytes.
+  int64_t sequence_offset_bytes(int64_t sequence) const {
+    return idx_.load<int64_t>(34 + 4 * sequences_ + 8 * sequence);
+  }
+
+  /// The first sequence of document 0 <= `document` <= document_count(); for the last value,
+  /// sequence_count().
+  int64_t document_begin(int64_t document) const {
+    return idx_.load<int64_t>(34 + 12 * sequences_ + 8 * document);
+  }
+
+  /// Writes tokens [offset, offset + count) of `sequence` to `out`, which has room for `count`. Throws
+  /// InternalError beyond the sequence.
+  void read(int64_t sequence, int64_t offset, int64_t count, int64_t* out) const;
+
+  /// All tokens of a sequence.
+  std::vector<int64_t> sequence(int64_t sequence) const;
+
+  /// The whole .bin, token_count() * bytes_of(token_type()) bytes; lives as long as the reader.
+  std::span<const std::byte> bin_bytes() const { return bin_.bytes(); }
+
+ private:
+  std::string prefix_;
+  MappedFile idx_;
+  MappedFile bin_;
+  TokenType type_ = TokenType::kU16;
+  int64_t sequences_ = 0;
+  int64_t documents_ = 0;
+  int64_t tokens_ = 0;
+};
+
+/// Writes the two files, byte for byte as Megatron's builder does. Until finish() they are named
+/// <prefix>.bin.partial and <prefix>.idx.partial, so a half-written pair is never taken for data.
+class IndexedWriter {
+ public:
+  /// Throws DataError if the file cannot be created (the folder must exist).
+  IndexedWriter(std::string prefix, TokenType type);
+  IndexedWriter(const IndexedWriter&) = delete;
+  IndexedWriter& operator=(const IndexedWriter&) = delete;
+  /// Removes the partial files if finish() did not succeed.
+  ~IndexedWriter();
+
+  /// Adds one sequence to the current document. Throws DataError for an id that the token type cannot hold, a
+  /// sequence of more than 2^31 - 1 tokens, or a full disk.
+  void add_sequence(std::span<const int64_t> tokens);
+
+  /// Ends the document that the sequences since the last call make up.
+  void end_document();
+
+  /// Adds all sequences and documents of a finished file of the same token type (else DataError).
+  /// InternalError within a document.
+  void append_file(const IndexedReader& other);
+
+  /// Writes the index, flushes both files to the disk and gives them their names, replacing files that have
+  /// these names. InternalError within a document or if called twice; DataError on a full disk.
+  void finish();
+
+  int64_t sequence_count() const { return static_cast<int64_t>(lengths_.size()); }
+  int64_t document_count() const { return static_cast<int64_t>(documents_.size()) - 1; }
+  int64_t token_count() const { return tokens_; }
+
+ private:
+  void require_closed_document(std::string_view action) const;
+
+  std::string prefix_;
+  TokenType type_;
+  FileSink bin_;
+  std::vector<int32_t> lengths_;
+  std::vector<int64_t> documents_{0};
+  int64_t tokens_ = 0;
+  std::vector<std::byte> encoded_;
+  enum class State { kWriting, kFinished } state_ = State::kWriting;
+};
+
+/// The largest token id in the file, or -1 if it has no token. Reads the whole .bin once, with `threads`
+/// threads.
+int64_t find_max_token(const IndexedReader& reader, int32_t threads = 1);
+
+/// Throws DataError naming the .bin, the sequence, the byte offset, the id and the vocabulary size if any
+/// token id is outside [0, vocabulary_size). Reads the whole .bin once (stops at the first such id), with
+/// `threads` threads.
+void check_token_ids(const IndexedReader& reader, int64_t vocabulary_size, int32_t threads = 1);
+
+}  // namespace braid::data

@@ -1,0 +1,104 @@
+#include "braid/data/index/input.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "braid/base/error.h"
+#include "braid/base/scratch_directory.h"
+#include "braid/data/test_files.h"
+
+namespace braid::data {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class Input : public testing::Test {
+ protected:
+  void touch(const std::string& name) { write_bytes(folder_.file(name), "x"); }
+  static std::string complaint(const std::string& input) {
+    try {
+      parse_input(input);
+      return "";
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+  }
+  ScratchDirectory folder_;
+};
+
+TEST_F(Input, ADirectoryGivesAllItsFilesInOrder) {
+  for (const char* name : {"b.idx", "b.bin", "a.idx", "a.bin", "notes.txt", "c_idx.npz"}) touch(name);
+  std::filesystem::create_directory(folder_.file("index-cache"));
+  EXPECT_EQ(parse_input(folder_.file("")),
+            (std::vector<WeightedPrefix>{{1, folder_.file("a")}, {1, folder_.file("b")}}));
+}
+
+TEST_F(Input, APrefixMayHaveItsSuffix) {
+  touch("a_text_document.idx");
+  touch("a_text_document.bin");
+  const std::vector<WeightedPrefix> expected = {{1, folder_.file("a_text_document")}};
+  for (const char* suffix : {"", ".idx", ".bin"})
+    EXPECT_EQ(parse_input(folder_.file("a_text_document") + suffix), expected);
+}
+
+TEST_F(Input, WeightsAndPrefixes) {
+  touch("a.idx");
+  touch("b.bin");
+  const std::string list = "0.3 " + folder_.file("a") + "  7e-1 " + folder_.file("b.bin");
+  EXPECT_EQ(parse_input(list),
+            (std::vector<WeightedPrefix>{{0.3, folder_.file("a")}, {0.7, folder_.file("b")}}));
+}
+
+TEST_F(Input, PathsMayHaveSpaces) {
+  std::filesystem::create_directory(folder_.file("two words"));
+  touch("two words/a b.idx");
+  EXPECT_EQ(parse_input(folder_.file("two words")).at(0).prefix, folder_.file("two words/a b"));
+  EXPECT_EQ(parse_input(folder_.file("two words/a b")).at(0).prefix, folder_.file("two words/a b"));
+}
+
+TEST_F(Input, ADirectoryWithoutTokenFilesSaysWhatItHas) {
+  const std::string path = folder_.file("d");
+  std::filesystem::create_directory(path);
+  EXPECT_THAT(complaint(path), AllOf(HasSubstr("has no .idx file"), HasSubstr("braid data prepare")));
+  touch("d/book.txt");
+  EXPECT_THAT(complaint(path), AllOf(HasSubstr("holds text (book.txt)"), HasSubstr("braid data prepare")));
+  touch("d/x.idx.partial");
+  EXPECT_THAT(complaint(path), HasSubstr("did not finish"));
+  touch("d/x.bin");
+  EXPECT_THAT(complaint(path), HasSubstr("has x.bin but no x.idx"));
+  touch("d/old_idx.npz");
+  EXPECT_THAT(complaint(path), HasSubstr("old_idx.npz is PaddleNLP's old format"));
+}
+
+TEST_F(Input, AMissingPrefixNamesTheNearest) {
+  touch("wiki_text_document.idx");
+  EXPECT_THAT(complaint(folder_.file("wiki_text_documnt")),
+              HasSubstr("did you mean " + folder_.file("wiki_text_document")));
+  EXPECT_THAT(complaint(folder_.file("wiki")),
+              HasSubstr("did you mean " + folder_.file("wiki_text_document")));
+  EXPECT_THAT(complaint(folder_.file("other")), HasSubstr("that folder has wiki_text_document.idx"));
+  EXPECT_THAT(complaint(folder_.file("no/such")), HasSubstr("nor does the folder"));
+  touch("old_idx.npz");
+  EXPECT_THAT(complaint(folder_.file("old")), HasSubstr("PaddleNLP's old format"));
+  touch("book.txt");
+  EXPECT_THAT(complaint(folder_.file("book.txt")), HasSubstr("neither a directory nor a token file"));
+}
+
+TEST_F(Input, AListMustBePairs) {
+  touch("a.idx");
+  const std::string a = folder_.file("a");
+  EXPECT_THAT(complaint(""), HasSubstr("it is empty"));
+  EXPECT_THAT(complaint("1 " + a + " 2"), HasSubstr("3 words"));
+  EXPECT_THAT(complaint(a + " " + a), HasSubstr("where a weight should be"));
+  EXPECT_THAT(complaint("0 " + a), HasSubstr("must be above 0, got 0"));
+  EXPECT_THAT(complaint("nan " + a), HasSubstr("must be above 0"));
+  EXPECT_THAT(complaint("1 " + folder_.file("") + " 1 " + a),
+              AllOf(HasSubstr("is a directory"), HasSubstr(a)));
+  EXPECT_THAT(complaint("1 " + a + " 1 " + folder_.file("b")), HasSubstr(folder_.file("b")));
+}
+
+}  // namespace
+}  // namespace braid::data
