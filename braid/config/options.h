@@ -96,6 +96,8 @@ struct PretrainOptions {
   int64_t context_parallel_degree = -1;
   std::string hybrid_parallel_topo_order = "pp_first";
   bool enable_auto_parallel = false;
+  double segment_broadcast_mb = 32;
+  std::string segment_anchors;
 
   // Memory
   bool recompute = false;

@@ -10,6 +10,7 @@ using P = PretrainOptions;
 
 constexpr Range kAtLeastOne{.at_least = 1};
 constexpr Range kNotNegative{.at_least = 0};
+constexpr Range kPositive{.above = 0};
 constexpr Range kDegree{.at_least = 1, .also = -1};
 
 void add_pipeline(Table& table) {
@@ -45,6 +46,14 @@ void add_pipeline(Table& table) {
                "it. Unset: no limit.",
        .unit = "bytes",
        .range = kAtLeastOne});
+  table.add("segment_broadcast_MB", &P::segment_broadcast_mb,
+            {.help = "A stage's parameters lie in flat buffers, each of whole layers and closed once its weights reach "
+                     "this size. No number of the run depends on it.",
+             .unit = "MiB",
+             .range = kPositive});
+  table.add("segment_anchors", &P::segment_anchors,
+            {.help = "Layers, by name and with spaces between (as model.layers.4.self_attn), at which a new buffer "
+                     "begins; then segment_broadcast_MB does not matter."});
   table.add("virtual_pipeline_seg_method", &P::virtual_pipeline_seg_method,
             {.help = "Class of layers counted when cutting.",
              .no_effect = "decoder layers are cut by their cost, embedding and head counted"});

@@ -7,6 +7,8 @@
 
 namespace braid::layers {
 
+using tensor::whole_tensor;
+
 std::vector<const at::Tensor*> AttentionSaved::tensors() const {
   std::vector<const at::Tensor*> all = {&qkv};
   for (const auto& part :
@@ -23,22 +25,12 @@ Attention::Attention(const Options& options)
       rope_(options.rope),
       norm_({.name = options.name + ".input_layernorm.weight",
              .hidden = options.hidden,
-             .eps = options.norm_eps,
-             .tensor_options = options.tensor_options}),
-      qkv_({.name = options.name + ".self_attn.qkv_proj.weight",
-            .inputs = options.hidden,
-            .outputs = (options.heads + 2 * options.key_value_heads) * options.head_dim,
-            .tensor_options = options.tensor_options}),
-      out_({.name = options.name + ".self_attn.o_proj.weight",
-            .inputs = options.heads * options.head_dim,
-            .outputs = options.hidden,
-            .tensor_options = options.tensor_options}) {
-  const int64_t q = heads_ * head_dim_;
-  const int64_t kv = key_value_heads_ * head_dim_;
-  qkv_.weight().rows = {{options.name + ".self_attn.q_proj.weight", 0, q},
-                        {options.name + ".self_attn.k_proj.weight", q, q + kv},
-                        {options.name + ".self_attn.v_proj.weight", q + kv, q + 2 * kv}};
-}
+             .eps = options.norm_eps}),
+      qkv_({whole_tensor(options.name + ".self_attn.q_proj.weight", {heads_ * head_dim_, options.hidden}),
+            whole_tensor(options.name + ".self_attn.k_proj.weight", {key_value_heads_ * head_dim_, options.hidden}),
+            whole_tensor(options.name + ".self_attn.v_proj.weight", {key_value_heads_ * head_dim_, options.hidden})},
+           options.name + ".self_attn.qkv_proj.weight"),
+      out_({whole_tensor(options.name + ".self_attn.o_proj.weight", {options.hidden, heads_ * head_dim_})}) {}
 
 Attention::Heads Attention::heads_of(const at::Tensor& qkv, const at::Tensor& like) const {
   const at::Tensor heads =

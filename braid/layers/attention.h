@@ -34,7 +34,6 @@ class Attention final : public Layer {
     int64_t head_dim = 0;  ///< d
     double norm_eps = 1e-6;
     kernels::RopeTable rope;  ///< at least as long as any sequence
-    at::TensorOptions tensor_options;
   };
   explicit Attention(const Options& options);
 

@@ -21,31 +21,75 @@ class AutogradSaved final : public Saved {
   at::Tensor x, y, dy;
 };
 
+/// A named leaf tensor that requires grad.
+using NamedLeaf = std::pair<std::string, at::Tensor>;
+
+/// The parameters of a differentiable function, and how autograd's gradients enter them.
+class AutogradParameters {
+ public:
+  /// Throws ShapeError for a tensor that is no leaf or does not require grad.
+  explicit AutogradParameters(const std::vector<NamedLeaf>& leaves);
+
+  bool empty() const { return leaves_.empty(); }
+  void append_to(std::vector<tensor::Parameter*>& parameters);
+
+  /// Adds the gradients of dy . y, whose graph is dropped.
+  void accumulate(const at::Tensor& y, const at::Tensor& dy);
+
+ private:
+  std::vector<at::Tensor> leaves_;
+  std::vector<std::unique_ptr<tensor::Parameter>> parameters_;
+};
+
 class AutogradLayer final : public Layer {
  public:
-  /// `function` maps [b, s, H] to [b, s, H'] and is differentiable by x and by `parameters` (name and leaf
-  /// tensor that requires grad). The tensors must be the ones that `function` uses; they become the values of
-  /// this layer's parameters. Throws ShapeError for a tensor that is no leaf or does not require grad.
-  AutogradLayer(std::function<at::Tensor(const at::Tensor&)> function,
-                const std::vector<std::pair<std::string, at::Tensor>>& parameters);
+  /// `function` maps [b, s, H] to [b, s, H'] and is differentiable by x and by `parameters`, which must be the
+  /// tensors that it uses: they begin with their own values and share memory with this layer's parameters.
+  AutogradLayer(std::function<at::Tensor(const at::Tensor&)> function, const std::vector<NamedLeaf>& parameters)
+      : function_(std::move(function)), parameters_(parameters) {}
 
   std::unique_ptr<Saved> make_saved() const override { return std::make_unique<AutogradSaved>(); }
   at::Tensor forward(const at::Tensor& x, Saved* saved) override;
   at::Tensor backward_input(const at::Tensor& dy, Saved& saved) override;
   void backward_weight(Saved& saved) override;
-  void append_parameters(std::vector<tensor::Parameter*>& parameters) override;
+  void append_parameters(std::vector<tensor::Parameter*>& parameters) override {
+    parameters_.append_to(parameters);
+  }
 
  private:
   std::function<at::Tensor(const at::Tensor&)> function_;
-  std::vector<at::Tensor> leaves_;
-  std::vector<std::unique_ptr<tensor::Parameter>> parameters_;
+  AutogradParameters parameters_;
+};
+
+/// The end of a model: a loss by autograd.
+class AutogradLossLayer final : public LossLayer {
+ public:
+  /// `function` maps x [b, s, H] and labels to the sum of the losses, a scalar, and is differentiable by x and by
+  /// `parameters`.
+  AutogradLossLayer(std::function<at::Tensor(const at::Tensor& x, const at::Tensor& labels)> function,
+                    const std::vector<NamedLeaf>& parameters)
+      : function_(std::move(function)), parameters_(parameters) {}
+
+  std::unique_ptr<Saved> make_saved() const override { return std::make_unique<AutogradSaved>(); }
+  /// Throws ConfigError: a loss function has no predictions.
+  at::Tensor forward(const at::Tensor& x, Saved* saved) override;
+  Loss loss(const at::Tensor& x, const at::Tensor& labels, double gradient_scale, Saved* saved) override;
+  at::Tensor backward_input(const at::Tensor& dy, Saved& saved) override;
+  void backward_weight(Saved& saved) override;
+  void append_parameters(std::vector<tensor::Parameter*>& parameters) override {
+    parameters_.append_to(parameters);
+  }
+
+ private:
+  std::function<at::Tensor(const at::Tensor&, const at::Tensor&)> function_;
+  AutogradParameters parameters_;
 };
 
 /// `module` (a shared_ptr to a torch::nn::Module with forward(Tensor) -> Tensor) as a Layer; parameter names
 /// get `prefix`. Include <torch/nn/module.h> yourself: this header does not pay for it.
 template <typename Module>
 std::unique_ptr<Layer> make_module_layer(std::shared_ptr<Module> module, const std::string& prefix) {
-  std::vector<std::pair<std::string, at::Tensor>> parameters;
+  std::vector<NamedLeaf> parameters;
   for (const auto& item : module->named_parameters())
     parameters.emplace_back(prefix + item.key(), item.value());
   return std::make_unique<AutogradLayer>([module](const at::Tensor& x) { return module->forward(x); },

@@ -8,8 +8,8 @@
 namespace braid::layers {
 
 Embedding::Embedding(const Options& options)
-    : weight_(tensor::make_parameter(options.name, {options.vocabulary, options.hidden},
-                                     options.tensor_options)) {}
+    : weight_(tensor::declare_parameter(
+          {tensor::whole_tensor(options.name, {options.vocabulary, options.hidden})})) {}
 
 at::Tensor Embedding::forward(const at::Tensor& tokens, Saved* saved) {
   if (saved != nullptr) static_cast<EmbeddingSaved&>(*saved).tokens = tokens;

@@ -19,7 +19,6 @@ class Embedding final : public Layer {
     std::string name = "model.embed_tokens.weight";
     int64_t vocabulary = 0;  ///< V
     int64_t hidden = 0;      ///< H
-    at::TensorOptions tensor_options;
   };
   explicit Embedding(const Options& options);
 
@@ -35,9 +34,7 @@ class Embedding final : public Layer {
     parameters.push_back(&weight_);
   }
 
-  tensor::Parameter& weight() { return weight_; }
-
- private:
+   private:
   tensor::Parameter weight_;
 };
 

@@ -19,14 +19,8 @@ std::vector<const at::Tensor*> HeadSaved::tensors() const {
 
 Head::Head(const Options& options)
     : logits_bytes_(options.logits_bytes),
-      norm_({.name = options.norm_name,
-             .hidden = options.hidden,
-             .eps = options.norm_eps,
-             .tensor_options = options.tensor_options}),
-      projection_({.name = options.name,
-                   .inputs = options.hidden,
-                   .outputs = options.vocabulary,
-                   .tensor_options = options.tensor_options}) {}
+      norm_({.name = options.norm_name, .hidden = options.hidden, .eps = options.norm_eps}),
+      projection_({tensor::whole_tensor(options.name, {options.vocabulary, options.hidden})}) {}
 
 at::Tensor Head::forward(const at::Tensor& x, Saved* saved) {
   require<InternalError>(saved == nullptr,
@@ -34,7 +28,8 @@ at::Tensor Head::forward(const at::Tensor& x, Saved* saved) {
   return projection_.forward(norm_.forward(x, nullptr), nullptr);
 }
 
-Loss Head::loss(const at::Tensor& x, const at::Tensor& labels, double gradient_scale, HeadSaved* saved) {
+Loss Head::loss(const at::Tensor& x, const at::Tensor& labels, double gradient_scale, Saved* saved_base) {
+  auto* saved = static_cast<HeadSaved*>(saved_base);
   const at::Tensor normed = as_rows(norm_.forward(x, saved ? &saved->norm : nullptr));
   const at::Tensor targets = labels.reshape(-1);
   const at::Tensor& weight = projection_.weight().value;

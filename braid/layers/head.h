@@ -20,22 +20,15 @@ class HeadSaved final : public Saved {
   at::Tensor dnormed;  ///< [b, s, H]
 };
 
-struct Loss {
-  double sum = 0;      ///< of the counted tokens' losses, in nats
-  int64_t tokens = 0;  ///< how many were counted
-  bool operator==(const Loss&) const = default;
-};
-
-class Head final : public Layer {
+class Head final : public LossLayer {
  public:
   struct Options {
     std::string norm_name = "model.norm.weight";
-    std::string name = "lm_head.weight";
+    std::string name = "lm_head.weight";  ///< the embedding's where the two are tied
     int64_t hidden = 0;      ///< H
     int64_t vocabulary = 0;  ///< V
     double norm_eps = 1e-6;
     int64_t logits_bytes = int64_t{64} << 20;  ///< the most that logits may take at once
-    at::TensorOptions tensor_options;
   };
   explicit Head(const Options& options);
 
@@ -44,18 +37,14 @@ class Head final : public Layer {
   /// Logits [b, s, V] of x [b, s, H], for generation. `saved` must be null: training goes through loss().
   at::Tensor forward(const at::Tensor& x, Saved* saved) override;
 
-  /// F of training and evaluation: the loss of x [b, s, H] against labels [b, s] int64 (-100: not counted).
-  /// With `saved`, also the gradient of `gradient_scale` times the loss sum: the projection's weight gradient
-  /// enters its main_grad now, the rest waits in `saved` for B and W. Pass 1 / (tokens of the whole step) to
-  /// train on the mean.
-  Loss loss(const at::Tensor& x, const at::Tensor& labels, double gradient_scale, HeadSaved* saved);
+  /// As LossLayer::loss. With `saved`, the projection's weight gradient enters its main_grad now, the rest waits in
+  /// `saved` for B and W.
+  Loss loss(const at::Tensor& x, const at::Tensor& labels, double gradient_scale, Saved* saved) override;
 
   /// B. `dy` is not used, the loss is the last value; pass an undefined tensor.
   at::Tensor backward_input(const at::Tensor& dy, Saved& saved) override;
   void backward_weight(Saved& saved) override;
   void append_parameters(std::vector<tensor::Parameter*>& parameters) override;
-
-  Linear& projection() { return projection_; }
 
  private:
   int64_t logits_bytes_;

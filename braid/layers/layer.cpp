@@ -16,7 +16,19 @@ int64_t Saved::bytes() const {
   return sum;
 }
 
-std::vector<tensor::Parameter*> parameters_of(const std::vector<std::unique_ptr<Layer>>& layers) {
+at::Tensor Layer::backward(const at::Tensor& dy, Saved& saved) {
+  at::Tensor dx = backward_input(dy, saved);
+  backward_weight(saved);
+  return dx;
+}
+
+std::vector<tensor::Parameter*> parameters_of(Layer& layer) {
+  std::vector<tensor::Parameter*> parameters;
+  layer.append_parameters(parameters);
+  return parameters;
+}
+
+std::vector<tensor::Parameter*> parameters_of(std::span<const std::unique_ptr<Layer>> layers) {
   std::vector<tensor::Parameter*> parameters;
   for (const auto& layer : layers) layer->append_parameters(parameters);
   return parameters;

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "braid/tensor/parameter.h"
@@ -30,6 +31,8 @@ class Saved {
   int64_t bytes() const;
   bool empty() const { return bytes() == 0; }
 };
+
+class LossLayer;
 
 class Layer {
  public:
@@ -53,11 +56,35 @@ class Layer {
   /// ascending order of microbatches: that is what makes the sums the same bits under every schedule.
   virtual void backward_weight(Saved& saved) = 0;
 
+  /// B and then W, for schedules that do not split them: what only W needs lives only while this layer is at work.
+  virtual at::Tensor backward(const at::Tensor& dy, Saved& saved);
+
   /// Appends the layer's parameters, in a fixed order. They live as long as the layer.
   virtual void append_parameters(std::vector<tensor::Parameter*>& parameters) = 0;
+
+  /// This layer where it ends a model with a loss, else null.
+  virtual LossLayer* as_loss_layer() { return nullptr; }
 };
 
-/// The parameters of `layers` in order.
-std::vector<tensor::Parameter*> parameters_of(const std::vector<std::unique_ptr<Layer>>& layers);
+struct Loss {
+  double sum = 0;      ///< of the counted tokens' losses, in nats
+  int64_t tokens = 0;  ///< how many were counted
+  bool operator==(const Loss&) const = default;
+};
+
+/// The last layer of a model: its output is the loss. `forward` gives predictions, for generation, and keeps nothing.
+class LossLayer : public Layer {
+ public:
+  /// F of training and evaluation: the loss of x [b, s, H] against labels [b, s] int64 (-100: not counted). With
+  /// `saved`, B and W will give the gradient of `gradient_scale` times the loss sum: pass 1 / (tokens of the whole
+  /// step) to train on the mean. Keeps nothing without it. In B `dy` is undefined: the loss is the last value.
+  virtual Loss loss(const at::Tensor& x, const at::Tensor& labels, double gradient_scale, Saved* saved) = 0;
+
+  LossLayer* as_loss_layer() final { return this; }
+};
+
+/// The parameters of a layer, or of `layers` in order.
+std::vector<tensor::Parameter*> parameters_of(Layer& layer);
+std::vector<tensor::Parameter*> parameters_of(std::span<const std::unique_ptr<Layer>> layers);
 
 }  // namespace braid::layers

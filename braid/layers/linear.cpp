@@ -7,9 +7,8 @@
 
 namespace braid::layers {
 
-Linear::Linear(const Options& options)
-    : weight_(
-          tensor::make_parameter(options.name, {options.outputs, options.inputs}, options.tensor_options)) {}
+Linear::Linear(std::vector<tensor::TensorSlice> slices, std::string name)
+    : weight_(tensor::declare_parameter(std::move(slices), std::move(name))) {}
 
 at::Tensor Linear::forward(const at::Tensor& x, Saved* saved) {
   if (saved != nullptr) static_cast<LinearSaved&>(*saved).x = x;

@@ -15,14 +15,9 @@ class LinearSaved final : public Saved {
 
 class Linear final : public Layer {
  public:
-  /// weight [N, K] named `name`, in `options`' dtype and device, contents undefined.
-  struct Options {
-    std::string name;
-    int64_t inputs = 0;   ///< K
-    int64_t outputs = 0;  ///< N
-    at::TensorOptions tensor_options;
-  };
-  explicit Linear(const Options& options);
+  /// weight [N, K], the slices one below the other: several where one product serves matrices that are apart in
+  /// files. `name` as for tensor::declare_parameter.
+  explicit Linear(std::vector<tensor::TensorSlice> slices, std::string name = "");
 
   std::unique_ptr<Saved> make_saved() const override { return std::make_unique<LinearSaved>(); }
   at::Tensor forward(const at::Tensor& x, Saved* saved) override;

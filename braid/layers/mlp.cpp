@@ -7,6 +7,8 @@
 
 namespace braid::layers {
 
+using tensor::whole_tensor;
+
 std::vector<const at::Tensor*> MlpSaved::tensors() const {
   std::vector<const at::Tensor*> all = {&gate_up};
   for (const auto& part : {norm.tensors(), gate_up_product.tensors(), down_product.tensors()}) {
@@ -18,20 +20,11 @@ std::vector<const at::Tensor*> MlpSaved::tensors() const {
 Mlp::Mlp(const Options& options)
     : norm_({.name = options.name + ".post_attention_layernorm.weight",
              .hidden = options.hidden,
-             .eps = options.norm_eps,
-             .tensor_options = options.tensor_options}),
-      gate_up_({.name = options.name + ".mlp.gate_up_proj.weight",
-                .inputs = options.hidden,
-                .outputs = 2 * options.intermediate,
-                .tensor_options = options.tensor_options}),
-      down_({.name = options.name + ".mlp.down_proj.weight",
-             .inputs = options.intermediate,
-             .outputs = options.hidden,
-             .tensor_options = options.tensor_options}) {
-  gate_up_.weight().rows = {
-      {options.name + ".mlp.gate_proj.weight", 0, options.intermediate},
-      {options.name + ".mlp.up_proj.weight", options.intermediate, 2 * options.intermediate}};
-}
+             .eps = options.norm_eps}),
+      gate_up_({whole_tensor(options.name + ".mlp.gate_proj.weight", {options.intermediate, options.hidden}),
+                whole_tensor(options.name + ".mlp.up_proj.weight", {options.intermediate, options.hidden})},
+               options.name + ".mlp.gate_up_proj.weight"),
+      down_({whole_tensor(options.name + ".mlp.down_proj.weight", {options.hidden, options.intermediate})}) {}
 
 at::Tensor Mlp::forward(const at::Tensor& x, Saved* saved) {
   auto* kept = static_cast<MlpSaved*>(saved);

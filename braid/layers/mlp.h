@@ -27,7 +27,6 @@ class Mlp final : public Layer {
     int64_t hidden = 0;        ///< H
     int64_t intermediate = 0;  ///< I
     double norm_eps = 1e-6;
-    at::TensorOptions tensor_options;
   };
   explicit Mlp(const Options& options);
 

@@ -8,7 +8,7 @@
 namespace braid::layers {
 
 RmsNorm::RmsNorm(const Options& options)
-    : weight_(tensor::make_parameter(options.name, {options.hidden}, options.tensor_options)),
+    : weight_(tensor::declare_parameter({tensor::whole_tensor(options.name, {options.hidden})})),
       eps_(options.eps) {}
 
 at::Tensor RmsNorm::forward(const at::Tensor& x, Saved* saved) {

@@ -20,7 +20,6 @@ class RmsNorm final : public Layer {
     std::string name;  ///< of the weight
     int64_t hidden = 0;
     double eps = 1e-6;
-    at::TensorOptions tensor_options;
   };
   explicit RmsNorm(const Options& options);
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <memory>
+#include <span>
 
-#include "braid/tensor/parameter.h"
+#include "braid/optim/state_store.h"
+#include "braid/tensor/segment.h"
 
 namespace braid::optim {
 
@@ -17,28 +19,25 @@ struct AdamWOptions {
 
 class AdamW {
  public:
-  /// States for `parameters`, which must outlive this. The master weights start as their values; a float32
-  /// (or float64) parameter is its own master. Extra memory: 8 bytes per element, 12 for bfloat16 parameters.
-  AdamW(std::vector<tensor::Parameter*> parameters, const AdamWOptions& options);
+  /// States for the parameters of `segments`, which must outlive this, in `store`. The master weights start as the
+  /// values; a float32 (or float64) segment is its own master. Extra memory: 8 bytes per element of the segments'
+  /// buffers, 12 for bfloat16.
+  AdamW(std::span<const tensor::Segment> segments, std::unique_ptr<StateStore> store, const AdamWOptions& options);
 
-  /// One update with learning rate `lr`, from main_grad times `gradient_scale`. Ends the step of every main
-  /// gradient (Parameter::gradient_started becomes false). A parameter whose gradient was never written in
-  /// this step is an InternalError. Allocates nothing. Local: no communication.
+  /// One update with learning rate `lr`, from the main gradients times `gradient_scale`, over runs of neighbours that
+  /// decay alike. Ends the step of every main gradient (Parameter::gradient_started becomes false). A parameter whose
+  /// gradient was never written in this step is an InternalError. Allocates nothing. Local: no communication.
   void step(double lr, double gradient_scale);
-
-  /// Takes the parameters' values anew as master weights, after they were loaded.
-  void values_changed();
 
   /// Updates done so far.
   int64_t steps() const { return steps_; }
 
  private:
-  struct State {
-    tensor::Parameter* parameter;
-    at::Tensor master, exp_avg, exp_avg_sq;
-  };
+  void update(size_t segment, double lr, double gradient_scale);
+
+  std::span<const tensor::Segment> segments_;
+  std::unique_ptr<StateStore> store_;
   AdamWOptions options_;
-  std::vector<State> states_;
   int64_t steps_ = 0;
 };
 

@@ -5,14 +5,14 @@
 
 #include <cstdint>
 
-#include "braid/layers/head.h"
+#include "braid/layers/layer.h"
 
 namespace braid::pipeline {
 
 /// One microbatch of data.
 struct Microbatch {
-  at::Tensor tokens;  ///< [b, s] int64; used by the chunk that holds the embedding
-  at::Tensor labels;  ///< [b, s] int64, -100 where there is no loss; used by the chunk that holds the head
+  at::Tensor tokens;  ///< [b, s] int64; used by the chunk that begins the model
+  at::Tensor labels;  ///< [b, s] int64, -100 where there is no loss; used by the chunk that ends it
 };
 
 class Chunk {
@@ -20,14 +20,14 @@ class Chunk {
   virtual ~Chunk() = default;
 
   /// F of microbatch `id`: keeps what B and W need. Returns the output, or an undefined tensor if the chunk
-  /// has the head; then `loss` is set.
+  /// ends the model; then `loss` is set.
   virtual at::Tensor forward(int32_t id, const at::Tensor& x, const at::Tensor& labels, double gradient_scale,
                              layers::Loss& loss) = 0;
 
   /// F without keeping anything.
   virtual at::Tensor evaluate(const at::Tensor& x, const at::Tensor& labels, layers::Loss& loss) = 0;
 
-  /// B: the gradient of the chunk's input. `dy` is undefined where the chunk has the head.
+  /// B: the gradient of the chunk's input. `dy` is undefined where the chunk ends the model.
   virtual at::Tensor backward_input(int32_t id, at::Tensor dy) = 0;
 
   /// W: frees all that the microbatch held.

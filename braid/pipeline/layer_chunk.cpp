@@ -6,11 +6,8 @@
 
 namespace braid::pipeline {
 
-LayerChunk::LayerChunk(std::span<const std::unique_ptr<layers::Layer>> layers, layers::Head* head)
-    : layers_(layers), head_(head) {
-  require<InternalError>(head == nullptr || (!layers.empty() && layers.back().get() == head),
-                         "the head must be the chunk's last layer");
-}
+LayerChunk::LayerChunk(std::span<const std::unique_ptr<layers::Layer>> layers)
+    : layers_(layers), loss_(layers.empty() ? nullptr : layers.back()->as_loss_layer()) {}
 
 at::Tensor LayerChunk::forward(int32_t id, const at::Tensor& x, const at::Tensor& labels,
                                double gradient_scale, layers::Loss& loss) {
@@ -19,9 +16,8 @@ at::Tensor LayerChunk::forward(int32_t id, const at::Tensor& x, const at::Tensor
   at::Tensor activation = x;
   for (const auto& layer : layers_) {
     saved.push_back(layer->make_saved());
-    if (layer.get() == head_) {
-      loss = head_->loss(activation, labels, gradient_scale,
-                         static_cast<layers::HeadSaved*>(saved.back().get()));
+    if (layer.get() == loss_) {
+      loss = loss_->loss(activation, labels, gradient_scale, saved.back().get());
       return {};
     }
     activation = layer->forward(activation, saved.back().get());
@@ -32,8 +28,8 @@ at::Tensor LayerChunk::forward(int32_t id, const at::Tensor& x, const at::Tensor
 at::Tensor LayerChunk::evaluate(const at::Tensor& x, const at::Tensor& labels, layers::Loss& loss) {
   at::Tensor activation = x;
   for (const auto& layer : layers_) {
-    if (layer.get() == head_) {
-      loss = head_->loss(activation, labels, 0.0, nullptr);
+    if (layer.get() == loss_) {
+      loss = loss_->loss(activation, labels, 0.0, nullptr);
       return {};
     }
     activation = layer->forward(activation, nullptr);
@@ -56,8 +52,7 @@ void LayerChunk::backward_weight(int32_t id) {
 at::Tensor LayerChunk::backward(int32_t id, at::Tensor dy) {
   SavedLayers& saved = saved_of(id);
   for (size_t i = layers_.size(); i-- > 0;) {
-    dy = layers_[i]->backward_input(dy, *saved[i]);
-    layers_[i]->backward_weight(*saved[i]);
+    dy = layers_[i]->backward(dy, *saved[i]);
     saved[i].reset();
   }
   saved_.erase(id);

@@ -14,8 +14,8 @@ namespace braid::pipeline {
 /// Runs the layers of one chunk. Does not own them.
 class LayerChunk final : public Chunk {
  public:
-  /// `head` is the last of `layers`, or null where the chunk does not end the model.
-  LayerChunk(std::span<const std::unique_ptr<layers::Layer>> layers, layers::Head* head);
+  /// The chunk ends the model if the last of `layers` is a LossLayer. They must outlive this.
+  explicit LayerChunk(std::span<const std::unique_ptr<layers::Layer>> layers);
 
   at::Tensor forward(int32_t id, const at::Tensor& x, const at::Tensor& labels, double gradient_scale,
                      layers::Loss& loss) override;
@@ -34,7 +34,7 @@ class LayerChunk final : public Chunk {
   SavedLayers& saved_of(int32_t id);
 
   std::span<const std::unique_ptr<layers::Layer>> layers_;
-  layers::Head* head_;
+  layers::LossLayer* loss_;  // the last layer, or null
   std::unordered_map<int32_t, SavedLayers> saved_;
 };
 

@@ -10,6 +10,7 @@
 #include "braid/base/random.h"
 #include "braid/checkpoint/file.h"
 #include "braid/config/presets.h"
+#include "braid/model/llama.h"
 #include "braid/train/stage_weights.h"
 
 namespace braid::train {
@@ -47,21 +48,18 @@ LoadedModel load_model(const std::filesystem::path& directory) {
   require<ConfigError>(std::filesystem::exists(directory / "config.json"), directory.string(),
                        " holds no config.json: name a directory that braid exported (<output_dir>/hf) or a "
                        "Hugging Face Llama");
-  LoadedModel model = {.config = config::load_model_config(directory.string()), .stage = {}};
-  model.stage = model::make_stage(model.config,
-                                  {.first_layer = 0,
-                                   .end_layer = model.config.num_hidden_layers,
-                                   .has_embedding = true,
-                                   .has_head = true},
-                                  at::TensorOptions().dtype(dtype_in(directory)));
-  load_weights(std::span(&model.stage, 1), directory, model.config);
-  return model;
+  LoadedModel loaded = {.config = config::load_model_config(directory.string()), .model = {}};
+  const std::vector<layers::LayerSpec> layers = model::llama_layers(loaded.config);
+  const std::span<const layers::LayerSpec> whole(layers);
+  loaded.model = make_rank_model(std::span(&whole, 1), {}, at::TensorOptions().dtype(dtype_in(directory)));
+  load_weights(loaded.model.parameters(), directory, layers);
+  return loaded;
 }
 
 at::Tensor logits_of(LoadedModel& model, const std::vector<int64_t>& tokens) {
   const at::NoGradGuard no_grad;
   at::Tensor x = at::tensor(tokens, at::kLong).unsqueeze(0);
-  for (const auto& layer : model.stage.layers) x = layer->forward(x, nullptr);
+  for (const auto& layer : model.model.stages.front().layers) x = layer->forward(x, nullptr);
   return x.squeeze(0).to(at::kFloat);
 }
 

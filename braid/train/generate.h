@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "braid/config/model_config.h"
-#include "braid/model/llama.h"
+#include "braid/train/rank_model.h"
 
 namespace braid::train {
 
@@ -24,7 +24,7 @@ struct SamplingOptions {
 /// A whole model on one device.
 struct LoadedModel {
   config::ModelConfig config;
-  model::Stage stage;
+  RankModel model;
 };
 
 /// The model of a Hugging Face directory, on the CPU in the dtype of its files' config ("torch_dtype"):

@@ -7,8 +7,9 @@
 #include <chrono>
 
 #include "braid/base/median.h"
-#include "braid/model/llama.h"
+#include "braid/model/initialise.h"
 #include "braid/pipeline/layer_chunk.h"
+#include "braid/train/rank_model.h"
 
 namespace braid::train {
 namespace {
@@ -29,25 +30,25 @@ double time_of(c10::Device device, Work&& work) {
   return Seconds(Clock::now() - begin).count();
 }
 
-/// F, B and W of the part of the model that `range` is.
-StageTimes time_part(const config::ModelConfig& model, const model::StageRange& range,
-                     const pipeline::ActivationSpec& activation) {
+/// F, B and W of a layer. `is_first`: its input is the microbatch.
+StageTimes time_layer(const layers::LayerSpec& spec, bool is_first, const pipeline::Microbatch& microbatch,
+                      const pipeline::ActivationSpec& activation) {
   const c10::Device device = activation.options.device();
-  const model::Stage stage = model::make_stage(model, range, activation.options);
-  model::initialise(stage.parameters(), model, 0);
-  pipeline::LayerChunk chunk(stage.layers, stage.head);
-  const at::Tensor tokens = at::randint(model.vocab_size, {activation.sequences, activation.sequence_tokens},
-                                        at::TensorOptions(device).dtype(at::kLong));
+  const std::span<const layers::LayerSpec> stage(&spec, 1);
+  const RankModel model = make_rank_model(std::span(&stage, 1), {}, activation.options);
+  model::initialise(model.parameters(), {});
+  pipeline::LayerChunk chunk(model.stages.front().layers);
+  const bool is_loss = model.stages.front().layers.back()->as_loss_layer() != nullptr;
   const auto hidden = [&] {
     return at::ones({activation.sequences, activation.sequence_tokens, activation.hidden},
                     activation.options);
   };
   std::vector<double> forward, backward_input, backward_weight;
   for (int i = 0; i <= kRepeats; ++i) {
-    const at::Tensor x = range.has_embedding ? tokens : hidden();
-    at::Tensor dy = range.has_head ? at::Tensor() : hidden();
+    const at::Tensor x = is_first ? microbatch.tokens : hidden();
+    at::Tensor dy = is_loss ? at::Tensor() : hidden();
     layers::Loss loss;
-    const double f = time_of(device, [&] { chunk.forward(0, x, tokens, 1.0, loss); });
+    const double f = time_of(device, [&] { chunk.forward(0, x, microbatch.labels, 1.0, loss); });
     const double b = time_of(device, [&] { chunk.backward_input(0, std::move(dy)); });
     const double w = time_of(device, [&] { chunk.backward_weight(0); });
     if (i == 0) continue;
@@ -78,19 +79,19 @@ double time_message(const pipeline::ActivationSpec& activation, comm::Communicat
 
 }  // namespace
 
-PartTimes measure_parts(const config::ModelConfig& model, const pipeline::ActivationSpec& activation,
-                        comm::Communicator& pipeline) {
+PartTimes measure_parts(std::span<const layers::LayerSpec> layers, const pipeline::Microbatch& microbatch,
+                        const pipeline::ActivationSpec& activation, comm::Communicator& pipeline) {
   const at::NoGradGuard no_grad;
-  PartTimes times = {
-      .embedding = time_part(model, {.first_layer = 0, .end_layer = 0, .has_embedding = true}, activation),
-      .layer = time_part(model, {.first_layer = 0, .end_layer = 1}, activation),
-      .head = time_part(model, {.first_layer = 0, .end_layer = 0, .has_head = true}, activation),
-      .communication = Seconds(time_message(activation, pipeline))};
-  const std::array<Seconds*, 10> all = {
-      &times.embedding.forward, &times.embedding.backward_input, &times.embedding.backward_weight,
-      &times.layer.forward,     &times.layer.backward_input,     &times.layer.backward_weight,
-      &times.head.forward,      &times.head.backward_input,      &times.head.backward_weight,
-      &times.communication};
+  PartTimes times;
+  for (const layers::LayerSpec& layer : layers) {
+    if (times.kinds.contains(layer.kind)) continue;
+    times.kinds[layer.kind] = time_layer(layer, &layer == &layers.front(), microbatch, activation);
+  }
+  times.communication = Seconds(time_message(activation, pipeline));
+  std::vector<Seconds*> all = {&times.communication};
+  for (auto& [kind, of_kind] : times.kinds) {
+    all.insert(all.end(), {&of_kind.forward, &of_kind.backward_input, &of_kind.backward_weight});
+  }
   at::Tensor mine = at::empty({std::ssize(all)}, at::kDouble);
   for (size_t i = 0; i < all.size(); ++i) mine.mutable_data_ptr<double>()[i] = all[i]->count();
   std::vector<at::Tensor> gathered = pipeline.all_gather(mine.to(activation.options.device()));

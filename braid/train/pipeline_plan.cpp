@@ -1,13 +1,15 @@
 #include "braid/train/pipeline_plan.h"
 
+#include <algorithm>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "braid/base/error.h"
 #include "braid/config/pretrain.h"
 #include "braid/config/schedule_times.h"
 #include "braid/config/text_file.h"
-#include "braid/cost/model_cost.h"
+#include "braid/cost/partition.h"
 #include "braid/schedule/csv.h"
 #include "braid/schedule/generators/generate.h"
 #include "braid/schedule/passes/lower.h"
@@ -18,21 +20,59 @@ namespace {
 using schedule::Seconds;
 using schedule::StageTimes;
 
-void add(StageTimes& sum, const StageTimes& part, double count) {
-  sum.forward += part.forward * count;
-  sum.backward_input += part.backward_input * count;
-  sum.backward_weight += part.backward_weight * count;
+schedule::Durations stage_durations(const PartTimes& parts, const PipelinePlan& plan) {
+  schedule::Durations durations = {.stages = {}, .communication = parts.communication};
+  for (int32_t stage = 0; stage < static_cast<int32_t>(plan.stage_layers.size()); ++stage) {
+    StageTimes& sum = durations.stages.emplace_back(StageTimes{Seconds(0), Seconds(0), Seconds(0)});
+    for (const layers::LayerSpec& layer : plan.layers_of(stage)) {
+      const auto found = parts.kinds.find(layer.kind);
+      if (found == parts.kinds.end()) continue;  // not measured, because the schedule does not ask for times
+      sum.forward += found->second.forward;
+      sum.backward_input += found->second.backward_input;
+      sum.backward_weight += found->second.backward_weight;
+    }
+  }
+  return durations;
 }
 
-schedule::Durations stage_durations(const PartTimes& parts, const std::vector<cost::StageLayers>& layers) {
-  schedule::Durations durations = {.stages = {}, .communication = parts.communication};
-  for (const cost::StageLayers& range : layers) {
-    StageTimes& stage = durations.stages.emplace_back(StageTimes{Seconds(0), Seconds(0), Seconds(0)});
-    add(stage, parts.layer, static_cast<double>(range.size()));
+/// What each stage keeps of a microbatch.
+schedule::Memory stage_memory(const PipelinePlan& plan, const cost::MicrobatchShape& shape) {
+  schedule::Memory memory = {.stages = {}};
+  for (int32_t stage = 0; stage < static_cast<int32_t>(plan.stage_layers.size()); ++stage) {
+    schedule::StageMemory& sum = memory.stages.emplace_back(schedule::StageMemory{0, 0});
+    for (const layers::LayerSpec& layer : plan.layers_of(stage)) {
+      if (!layer.saved_bytes) continue;
+      const cost::SavedBytes kept = layer.saved_bytes(shape);
+      sum.forward_to_backward += kept.forward_to_backward;
+      sum.backward_to_weight += kept.backward_to_weight;
+    }
   }
-  add(durations.stages.front(), parts.embedding, 1);
-  add(durations.stages.back(), parts.head, 1);
-  return durations;
+  return memory;
+}
+
+std::optional<PlannedTie> find_tie(const PipelinePlan& plan) {
+  std::map<std::vector<std::string>, std::vector<std::pair<int32_t, tensor::Parameter>>> users;
+  for (int32_t stage = 0; stage < plan.stages(); ++stage) {
+    for (const layers::LayerSpec& spec : plan.layers_of(stage)) {
+      const std::unique_ptr<layers::Layer> layer = layers::make_without_data(spec);
+      for (const tensor::Parameter* parameter : layers::parameters_of(*layer)) {
+        std::vector<std::string> names;
+        for (const tensor::TensorSlice& slice : parameter->slices) names.push_back(slice.name);
+        users[names].emplace_back(stage, *parameter);
+      }
+    }
+  }
+  std::optional<PlannedTie> tie;
+  for (const auto& [names, found] : users) {
+    if (found.size() == 1) continue;
+    require<ConfigError>(found.size() == 2 && !tie && found[0].second.slices == found[1].second.slices,
+                         "the weight ", names.front(), " is used by ", found.size(),
+                         " layers: a model may have one weight that two layers share whole");
+    tie = PlannedTie{.slices = found[0].second.slices,
+                     .first_rank = schedule::place_of(plan.compute, found[0].first).rank,
+                     .last_rank = schedule::place_of(plan.compute, found[1].first).rank};
+  }
+  return tie;
 }
 
 cost::MicrobatchShape microbatch_of(const config::PretrainOptions& options) {
@@ -71,12 +111,21 @@ std::vector<int32_t> PipelinePlan::stages_of(int32_t rank) const {
   return result;
 }
 
-model::StageRange PipelinePlan::range_of(int32_t stage) const {
-  const cost::StageLayers& range = layers[static_cast<size_t>(stage)];
-  return {.first_layer = range.first_layer,
-          .end_layer = range.end_layer,
-          .has_embedding = stage == 0,
-          .has_head = stage == stages() - 1};
+std::span<const layers::LayerSpec> PipelinePlan::layers_of(int32_t stage) const {
+  const tensor::Range& range = stage_layers.at(static_cast<size_t>(stage));
+  return std::span(layers).subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.size()));
+}
+
+std::vector<std::span<const layers::LayerSpec>> PipelinePlan::layers_of_rank(int32_t rank) const {
+  std::vector<std::span<const layers::LayerSpec>> result;
+  for (const int32_t stage : stages_of(rank)) result.push_back(layers_of(stage));
+  return result;
+}
+
+int64_t PlannedTie::numel() const {
+  int64_t sum = 0;
+  for (const tensor::TensorSlice& slice : slices) sum += slice.numel();
+  return sum;
 }
 
 bool needs_times(const config::PretrainOptions& options) {
@@ -96,26 +145,38 @@ std::vector<comm::Edge> edges_of(const schedule::Schedule& schedule) {
   return {edges.begin(), edges.end()};
 }
 
-schedule::Memory stage_memory(const config::ModelConfig& model, const std::vector<cost::StageLayers>& layers,
-                              const cost::MicrobatchShape& shape) {
-  schedule::Memory memory = {.stages = {}};
-  const auto add_part = [](schedule::StageMemory& sum, const cost::SavedBytes& part, int64_t count) {
-    sum.forward_to_backward += count * part.forward_to_backward;
-    sum.backward_to_weight += count * part.backward_to_weight;
-  };
-  for (const cost::StageLayers& range : layers) {
-    schedule::StageMemory& stage = memory.stages.emplace_back(schedule::StageMemory{0, 0});
-    add_part(stage, cost::attention_saved_bytes(model, shape), range.size());
-    add_part(stage, cost::mlp_saved_bytes(model, shape), range.size());
+std::vector<tensor::Range> cut_into_stages(std::span<const layers::LayerSpec> layers,
+                                           const cost::MicrobatchShape& shape, int64_t stages) {
+  // Blocks of layers that stay together, the loss apart: cost::partition puts it with the last.
+  std::vector<double> costs = {0};
+  std::vector<int64_t> begins;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const std::unique_ptr<layers::Layer> layer = layers::make_without_data(layers[i]);
+    int64_t parameters = 0;
+    for (const tensor::Parameter* parameter : layers::parameters_of(*layer)) parameters += parameter->numel();
+    const double cost = cost::training_cost(layers::work_of(layers[i], shape), parameters);
+    const bool is_loss = i + 1 == layers.size();
+    require<ConfigError>((layer->as_loss_layer() != nullptr) == is_loss, "layer ", layers[i].name,
+                         is_loss ? " ends the model and must be a loss" : " is a loss, but layers follow it");
+    if (is_loss || i == 0 || layers[i].may_begin_stage) {
+      costs.push_back(cost);
+      if (!is_loss) begins.push_back(static_cast<int64_t>(i));
+    } else {
+      costs.back() += cost;
+    }
   }
-  add_part(memory.stages.front(), cost::embedding_saved_bytes(model, shape), 1);
-  add_part(memory.stages.back(), cost::head_saved_bytes(model, shape), 1);
-  return memory;
+  begins.push_back(static_cast<int64_t>(layers.size()));
+  std::vector<tensor::Range> result;
+  for (const cost::StageLayers& blocks : cost::partition(costs, stages)) {
+    result.push_back({begins[static_cast<size_t>(blocks.first_layer)], begins[static_cast<size_t>(blocks.end_layer)]});
+  }
+  return result;
 }
 
-PipelinePlan make_plan(const config::PretrainOptions& options, const config::ModelConfig& model,
+PipelinePlan make_plan(const config::PretrainOptions& options, std::vector<layers::LayerSpec> layers,
                        const PartTimes& measured) {
   PipelinePlan plan;
+  plan.layers = std::move(layers);
   const std::optional<std::string> file = config::schedule_file(options);
   schedule::PipelineShape shape = {.ranks = static_cast<int32_t>(config::pipeline_ranks(options)),
                                    .chunks_per_rank = static_cast<int32_t>(config::pipeline_chunks(options)),
@@ -124,17 +185,21 @@ PipelinePlan make_plan(const config::PretrainOptions& options, const config::Mod
     plan.compute = read_csv(options, *file);
     shape = plan.compute.shape;
   }
-  require<ConfigError>(shape.stages() <= model.num_hidden_layers, "the model has ", model.num_hidden_layers,
-                       " decoder layers, fewer than the ", shape.stages(), " stages of ", shape.ranks,
-                       " ranks with ", shape.chunks_per_rank, " chunks each: every stage needs one");
-  plan.layers = cost::partition(cost::unit_costs(model, options.max_seq_length), shape.stages());
-  plan.memory_bytes = stage_memory(model, plan.layers, microbatch_of(options));
+  require<ConfigError>(plan.layers.size() >= 2, "a model needs a layer and a loss, got ", plan.layers.size(), " layers");
+  const auto inner = std::span(plan.layers).subspan(1, plan.layers.size() - 2);
+  const auto blocks = std::ranges::count_if(inner, [](const auto& layer) { return layer.may_begin_stage; }) + 1;
+  require<ConfigError>(shape.stages() <= blocks, "the model can be cut into at most ", blocks,
+                       " stages (one a decoder layer), fewer than the ", shape.stages(), " stages of ", shape.ranks,
+                       " ranks with ", shape.chunks_per_rank, " chunks each");
+  const cost::MicrobatchShape microbatch = microbatch_of(options);
+  plan.stage_layers = cut_into_stages(plan.layers, microbatch, shape.stages());
+  plan.memory_bytes = stage_memory(plan, microbatch);
   if (!file) {
     schedule::Workload workload = {.memory = plan.memory_bytes,
                                    .memory_limit = options.schedule_memory_limit};
     workload.durations = options.schedule_times ? config::parse_schedule_times(*options.schedule_times, shape,
                                                                                "--schedule_times")
-                                                : stage_durations(measured, plan.layers);
+                                                : stage_durations(measured, plan);
     plan.compute = schedule::generate(options.pipeline_schedule_mode, shape, workload);
   } else if (options.schedule_memory_limit) {
     schedule::require_within(plan.compute, plan.memory_bytes, *options.schedule_memory_limit);
@@ -142,6 +207,7 @@ PipelinePlan make_plan(const config::PretrainOptions& options, const config::Mod
   plan.step = schedule::lower(
       plan.compute, {.receives = options.enable_send_recv_overlap ? schedule::ReceivePosting::kEarly
                                                                   : schedule::ReceivePosting::kJustInTime});
+  plan.tied = find_tie(plan);
   return plan;
 }
 

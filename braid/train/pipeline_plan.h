@@ -2,26 +2,37 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "braid/comm/pipeline_link.h"
-#include "braid/config/model_config.h"
 #include "braid/config/options.h"
-#include "braid/cost/partition.h"
-#include "braid/cost/saved_bytes.h"
-#include "braid/model/llama.h"
+#include "braid/layers/layer_spec.h"
 #include "braid/schedule/schedule.h"
 #include "braid/schedule/workload.h"
 
 namespace braid::train {
 
+/// A weight that two layers on two stages use.
+struct PlannedTie {
+  std::vector<tensor::TensorSlice> slices;
+  int32_t first_rank = 0;
+  int32_t last_rank = 0;
+
+  int64_t numel() const;
+};
+
 /// The same on every rank that was given the same.
 struct PipelinePlan {
-  schedule::Schedule compute;             ///< compute actions only
-  schedule::Schedule step;                ///< what the executor runs
-  std::vector<cost::StageLayers> layers;  ///< of each stage
-  schedule::Memory memory_bytes;          ///< what each stage keeps of a microbatch
+  schedule::Schedule compute;         ///< compute actions only
+  schedule::Schedule step;            ///< what the executor runs
+  std::vector<layers::LayerSpec> layers;
+  std::vector<tensor::Range> stage_layers;  ///< which of the layers each stage holds
+  schedule::Memory memory_bytes;      ///< what each stage keeps of a microbatch
+  std::optional<PlannedTie> tied;     ///< where the model has one
 
   int32_t ranks() const { return compute.shape.ranks; }
   int32_t stages() const { return compute.shape.stages(); }
@@ -32,15 +43,16 @@ struct PipelinePlan {
   int32_t first_rank() const { return schedule::place_of(compute, 0).rank; }
   int32_t last_rank() const { return schedule::place_of(compute, stages() - 1).rank; }
 
-  /// What `stage` holds of the model: the embedding goes with the first, the head with the last.
-  model::StageRange range_of(int32_t stage) const;
+  /// The layers of a stage.
+  std::span<const layers::LayerSpec> layers_of(int32_t stage) const;
+
+  /// The layers of a rank's stages.
+  std::vector<std::span<const layers::LayerSpec>> layers_of_rank(int32_t rank) const;
 };
 
-/// What the parts of a stage take, for schedules that arrange for it.
+/// What layers of each kind take on a microbatch, for schedules that arrange for it.
 struct PartTimes {
-  schedule::StageTimes embedding{};
-  schedule::StageTimes layer{};  ///< one decoder layer
-  schedule::StageTimes head{};
+  std::map<std::string, schedule::StageTimes> kinds;
   schedule::Seconds communication{0.0};
 
   friend bool operator==(const PartTimes&, const PartTimes&) = default;
@@ -50,17 +62,18 @@ struct PartTimes {
 /// arranges for them, and do not give them.
 bool needs_times(const config::PretrainOptions& options);
 
-/// The plan that `options` ask for. `measured` is used where needs_times says so.
-/// Throws ConfigError where the schedule does not suit the pipeline, a CSV file is none or does not fit, a
-/// limit cannot be kept, or the model has too few layers.
-PipelinePlan make_plan(const config::PretrainOptions& options, const config::ModelConfig& model,
+/// The plan that `options` ask for, for a model of `layers`. `measured` is used where needs_times says so.
+/// Throws ConfigError where the schedule does not suit the pipeline, a CSV file is invalid or does not fit, a
+/// limit cannot be kept, the model has too few layers, or more than two layers share a weight.
+PipelinePlan make_plan(const config::PretrainOptions& options, std::vector<layers::LayerSpec> layers,
                        const PartTimes& measured);
 
 /// The directions in which activations and gradients flow between the ranks of `schedule`, ascending.
 std::vector<comm::Edge> edges_of(const schedule::Schedule& schedule);
 
-/// What each stage keeps of a training microbatch, in bytes: cost's formulas.
-schedule::Memory stage_memory(const config::ModelConfig& model, const std::vector<cost::StageLayers>& layers,
-                              const cost::MicrobatchShape& shape);
+/// Which layers each of `stages` stages holds, all of them in order, such that the most expensive stage costs as little
+/// as possible (cost::partition) for sequences as in `shape`.
+std::vector<tensor::Range> cut_into_stages(std::span<const layers::LayerSpec> layers,
+                                           const cost::MicrobatchShape& shape, int64_t stages);
 
 }  // namespace braid::train

@@ -6,14 +6,17 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <numeric>
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
 #include "braid/config/pretrain.h"
-#include "braid/cost/model_cost.h"
+
 #include "braid/kernels/gemm_clock.h"
+#include "braid/model/initialise.h"
 #include "braid/model/llama.h"
+#include "braid/model/llama_cost.h"
 #include "braid/pipeline/layer_chunk.h"
 #include "braid/report/interval_meter.h"
 #include "braid/schedule/csv.h"
@@ -57,6 +60,14 @@ int64_t evaluations_of(const config::PretrainOptions& options) {
   return options.do_train ? options.max_steps / every + 1 : 1;
 }
 
+tensor::SegmentCut segment_cut(const config::PretrainOptions& options) {
+  tensor::SegmentCut cut = {.bytes = static_cast<int64_t>(options.segment_broadcast_mb * (1 << 20))};
+  for (const std::string& anchor : split(options.segment_anchors, ' ')) {
+    if (!anchor.empty()) cut.anchors.push_back(anchor);
+  }
+  return cut;
+}
+
 /// The rank's part of the run: its stages, links, executors.
 class Rank {
  public:
@@ -69,10 +80,14 @@ class Rank {
         group_(comm::group_of_all(job.world, "pp")),
         backend_(comm::backend_options(job.world, device_, job.options.dist_timeout, job.gloo_interface)),
         pipeline_(job.store, group_, backend_, comm::CallCheck::kOff),
+        layers_(model::llama_layers(job.model)),
         plan_(plan_run()),
         model_(make_model()) {
     if (ranks_ > 1) link_ = std::make_unique<comm::PipelineLink>(job.store, group_, link_options());
-    for (const model::Stage& stage : model_.stages) chunks_.emplace_back(stage.layers, stage.head);
+    for (StageModel& stage : model_.stages) {
+      chunks_.emplace_back(stage.layers);
+      std::ranges::move(stage.segments, std::back_inserter(segments_));
+    }
   }
 
   PretrainSummary run();
@@ -81,9 +96,12 @@ class Rank {
   PipelinePlan plan_run() {
     PartTimes times;
     if (needs_times(job_.options)) {
-      times = measure_parts(job_.model, activation(job_.options.per_device_train_batch_size), pipeline_);
+      const auto train = activation(job_.options.per_device_train_batch_size);
+      const at::Tensor tokens = at::randint(job_.model.vocab_size, {train.sequences, train.sequence_tokens},
+                                            at::TensorOptions(device_).dtype(at::kLong));
+      times = measure_parts(layers_, {.tokens = tokens, .labels = tokens}, train, pipeline_);
     }
-    PipelinePlan plan = make_plan(job_.options, job_.model, times);
+    PipelinePlan plan = make_plan(job_.options, layers_, times);
     // A CSV file may differ from node to node.
     const std::vector<std::string> schedules = pipeline_.all_gather_bytes(schedule::to_csv(plan.compute));
     for (size_t rank = 0; rank < schedules.size(); ++rank) {
@@ -105,12 +123,11 @@ class Rank {
     };
     add({.dtype = dtype_, .numel = numel(job_.options.per_device_train_batch_size)});
     if (job_.options.do_eval) add({.dtype = dtype_, .numel = numel(job_.options.per_device_eval_batch_size)});
-    if (job_.model.tie_word_embeddings) {
-      add(TiedEmbedding::format(job_.model, dtype_));
-      for (const auto& [from, to] : {std::pair(plan_.first_rank(), plan_.last_rank()),
-                                     std::pair(plan_.last_rank(), plan_.first_rank())}) {
-        const comm::Edge edge = {.from = from, .to = to};
-        if (from != to && std::ranges::find(options.edges, edge) == options.edges.end()) {
+    if (plan_.tied) {
+      add({.dtype = tensor::main_dtype(dtype_), .numel = plan_.tied->numel()});
+      const int first = plan_.tied->first_rank, last = plan_.tied->last_rank;
+      for (const comm::Edge edge : {comm::Edge{first, last}, comm::Edge{last, first}}) {
+        if (first != last && std::ranges::find(options.edges, edge) == options.edges.end()) {
           options.edges.push_back(edge);
         }
       }
@@ -137,15 +154,16 @@ class Rank {
   }
 
   RankModel make_model() {
-    RankModel model =
-        make_rank_model(job_.model, plan_, job_.world.rank, at::TensorOptions(device_).dtype(dtype_));
+    RankModel model = make_rank_model(plan_.layers_of_rank(job_.world.rank), segment_cut(job_.options),
+                                      at::TensorOptions(device_).dtype(dtype_));
     if (job_.options.continue_training) {
       for (const std::string& name :
-           load_weights(model.stages, job_.options.model_name_or_path, job_.model)) {
+           load_weights(model.parameters(), job_.options.model_name_or_path, layers_)) {
         job_.reporter.line(cat("not used: ", name, " of ", job_.options.model_name_or_path));
       }
     } else {
-      model::initialise(model.parameters(), job_.model, static_cast<uint64_t>(job_.options.seed));
+      model::initialise(model.parameters(), {.deviation = job_.model.initializer_range,
+                                             .seed = static_cast<uint64_t>(job_.options.seed)});
     }
     return model;
   }
@@ -169,10 +187,20 @@ class Rank {
   /// This rank's microbatches on its device; ranks without an end of the model need only the number.
   std::vector<pipeline::Microbatch> on_device(std::vector<pipeline::Microbatch> microbatches) const {
     for (auto& microbatch : microbatches) {
-      microbatch.tokens = model_.embedding ? microbatch.tokens.to(device_) : at::Tensor();
-      microbatch.labels = model_.head ? microbatch.labels.to(device_) : at::Tensor();
+      const bool begins = plan_.first_rank() == job_.world.rank, ends = plan_.last_rank() == job_.world.rank;
+      microbatch.tokens = begins ? microbatch.tokens.to(device_) : at::Tensor();
+      microbatch.labels = ends ? microbatch.labels.to(device_) : at::Tensor();
     }
     return microbatches;
+  }
+
+  /// Of forward and backward of the whole model.
+  double flops_per_token() const {
+    double sum = 0;
+    for (const layers::LayerSpec& layer : layers_) {
+      sum += cost::training_flops(layers::work_of(layer, {.sequence_tokens = job_.options.max_seq_length}));
+    }
+    return sum;
   }
 
   void describe() const;
@@ -193,27 +221,29 @@ class Rank {
   comm::Group group_;
   comm::BackendOptions backend_;
   comm::Communicator pipeline_;
+  std::vector<layers::LayerSpec> layers_;
   PipelinePlan plan_;
   RankModel model_;
+  std::vector<tensor::Segment> segments_;  // of all stages
   std::unique_ptr<comm::PipelineLink> link_;
   std::vector<pipeline::LayerChunk> chunks_;
-  std::unique_ptr<TiedEmbedding> tied_;
+  std::unique_ptr<TiedWeight> tied_;
   std::ofstream metrics_;
 };
 
 void Rank::describe() const {
   const config::PretrainOptions& o = job_.options;
   const auto say = [&](const auto&... parts) { job_.reporter.line(cat(parts...)); };
-  say("model: ", cost::model_parameters(job_.model), " parameters in ", job_.model.num_hidden_layers,
+  say("model: ", model::llama_parameters(job_.model), " parameters in ", job_.model.num_hidden_layers,
       " layers, ", o.bf16 ? "bfloat16 with float32 master weights" : "float32");
   int64_t mine = 0;
-  for (const tensor::Parameter* parameter : tied_->updated_parameters()) mine += parameter->value.numel();
+  for (const tensor::Segment& segment : segments_) {
+    for (const tensor::Parameter* parameter : segment.layout.members) mine += parameter->numel();
+  }
   std::string holds;
   for (const int32_t stage : plan_.stages_of(job_.world.rank)) {
-    const model::StageRange range = plan_.range_of(stage);
-    holds += cat("stage ", stage, " of ", plan_.stages(), " (", range.has_embedding ? "embedding, " : "",
-                 "decoder layers ", range.first_layer, " to ", range.end_layer - 1,
-                 range.has_head ? ", head" : "", "), ");
+    const std::span<const layers::LayerSpec> layers = plan_.layers_of(stage);
+    holds += cat("stage ", stage, " of ", plan_.stages(), " (", layers.front().name, " to ", layers.back().name, "), ");
   }
   say("this rank: ", holds, mine, " parameters, ", at::get_num_threads(), " compute threads");
   for (const std::string& line : source_->describe()) say(line);
@@ -290,9 +320,9 @@ void Rank::train(PretrainSummary& summary) {
   const config::PretrainOptions& o = job_.options;
   pipeline::Executor executor = make_executor(plan_.step);
   optim::AdamW adamw(
-      tied_->updated_parameters(),
+      segments_, optim::make_memory_store(),
       {.beta1 = o.adam_beta1, .beta2 = o.adam_beta2, .eps = o.adam_epsilon, .weight_decay = o.weight_decay});
-  TrainingStep training_step(plan_, executor, *tied_, adamw, pipeline_,
+  TrainingStep training_step(plan_, model_, executor, *tied_, adamw, pipeline_,
                              {.curve = curve_of(o), .max_grad_norm = o.max_grad_norm, .device = device_});
   const int64_t samples = o.per_device_train_batch_size * o.gradient_accumulation_steps;
   const int64_t eval_every = o.eval_steps.value_or(o.logging_steps);
@@ -301,7 +331,7 @@ void Rank::train(PretrainSummary& summary) {
        .samples_per_step = samples,
        .ranks = ranks_,
        .rank = job_.world.rank,
-       .flops_per_token = cost::training_flops_per_token(job_.model, o.max_seq_length)});
+       .flops_per_token = flops_per_token()});
   const std::array<int64_t, 2> profiled =
       o.profile_steps ? config::profiled_steps(*o.profile_steps) : std::array<int64_t, 2>{1, 0};
   const auto train_begin = Clock::now();
@@ -344,8 +374,7 @@ void Rank::profile(const ActionRecorder& recorder, int64_t step) {
 PretrainSummary Rank::run() {
   const config::PretrainOptions& o = job_.options;
   const std::filesystem::path output(o.output_dir);
-  tied_ =
-      std::make_unique<TiedEmbedding>(model_, job_.model, plan_.first_rank(), plan_.last_rank(), link_.get());
+  tied_ = std::make_unique<TiedWeight>(model_, plan_, job_.world.rank, link_.get());
   if (job_.world.rank == 0) {
     metrics_.open(output / "metrics.jsonl", std::ios::trunc);
     require<DataError>(metrics_.good(), "cannot write ", (output / "metrics.jsonl").string());
@@ -355,7 +384,9 @@ PretrainSummary Rank::run() {
   if (o.do_train) train(summary);
   if (o.do_eval && !summary.stopped) evaluate(summary.steps, summary);
   if (o.do_train && !o.skip_export) {
-    export_weights(model_.stages, output / "hf", job_.model, pipeline_);
+    std::vector<tensor::Parameter*> exported = model_.parameters();
+    std::erase_if(exported, [&](const tensor::Parameter* parameter) { return !tied_->counts(*parameter); });
+    export_weights(exported, output / "hf", job_.model, pipeline_);
     job_.reporter.line(cat("model exported to ", (output / "hf").string()));
   }
   pipeline_.barrier();  // nobody leaves while a neighbour still waits for its last message

@@ -2,29 +2,54 @@
 
 #include <ATen/ATen.h>
 
-#include <utility>
+#include <algorithm>
 
 namespace braid::train {
+namespace {
+
+/// The parameter of `earlier` layers to which `parameter` is tied, or null.
+tensor::Parameter* owner_of(const tensor::Parameter& parameter, const std::vector<tensor::Parameter*>& earlier) {
+  const auto found = std::ranges::find_if(
+      earlier, [&](const tensor::Parameter* other) { return tensor::is_tied(*other, parameter); });
+  return found == earlier.end() ? nullptr : *found;
+}
+
+}  // namespace
 
 std::vector<tensor::Parameter*> RankModel::parameters() const {
   std::vector<tensor::Parameter*> all;
-  for (const model::Stage& stage : stages) {
+  for (const StageModel& stage : stages) {
     const std::vector<tensor::Parameter*> of_stage = stage.parameters();
     all.insert(all.end(), of_stage.begin(), of_stage.end());
   }
   return all;
 }
 
-RankModel make_rank_model(const config::ModelConfig& config, const PipelinePlan& plan, int32_t rank,
-                          at::TensorOptions options) {
+bool RankModel::is_user(const tensor::Parameter& parameter) const {
+  return std::ranges::any_of(local_ties, [&](const LocalTie& tie) { return tie.user == &parameter; });
+}
+
+RankModel make_rank_model(std::span<const std::span<const layers::LayerSpec>> stages,
+                          const tensor::SegmentCut& cut, at::TensorOptions options) {
   RankModel result;
-  for (const int32_t stage : plan.stages_of(rank)) {
-    model::Stage made = model::make_stage(config, plan.range_of(stage), options);
-    if (made.embedding) result.embedding = made.embedding;
-    if (made.head) result.head = made.head;
-    result.stages.push_back(std::move(made));
+  std::vector<tensor::Parameter*> owners;
+  for (const std::span<const layers::LayerSpec> specs : stages) {
+    StageModel& stage = result.stages.emplace_back();
+    for (const layers::LayerSpec& spec : specs) stage.layers.push_back(spec.make(options.device()));
+    std::vector<tensor::LayerParameters> by_layer = layers::parameters_by_layer(stage.layers, specs);
+    for (tensor::LayerParameters& layer : by_layer) {
+      std::erase_if(layer.parameters, [&](tensor::Parameter* parameter) {
+        tensor::Parameter* owner = owner_of(*parameter, owners);
+        if (owner != nullptr) result.local_ties.push_back({.owner = owner, .user = parameter});
+        return owner != nullptr;
+      });
+      owners.insert(owners.end(), layer.parameters.begin(), layer.parameters.end());
+    }
+    const auto element_bytes = static_cast<int64_t>(options.dtype().itemsize());
+    stage.segments =
+        tensor::allocate_segments(tensor::lay_out_segments(by_layer, cut, element_bytes), options);
   }
-  if (config.tie_word_embeddings && result.head) model::tie(*result.head, result.embedding);
+  for (const LocalTie& tie : result.local_ties) tensor::share_value(*tie.user, *tie.owner);
   return result;
 }
 

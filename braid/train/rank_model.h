@@ -1,25 +1,44 @@
-// The part of the model that one rank holds: a stage for each of its chunks.
+// The part of a model that one rank holds: layers, and the memory of their parameters.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
-#include "braid/config/model_config.h"
-#include "braid/model/llama.h"
-#include "braid/train/pipeline_plan.h"
+#include "braid/layers/layer_spec.h"
+#include "braid/tensor/segment.h"
 
 namespace braid::train {
 
-struct RankModel {
-  std::vector<model::Stage> stages;        ///< by chunk, which is the order of their places in the model
-  layers::Embedding* embedding = nullptr;  ///< in one of the stages, or null
-  layers::Head* head = nullptr;            ///< in one of the stages, or null
+/// One stage's layers, and the segments of its parameters.
+struct StageModel {
+  std::vector<std::unique_ptr<layers::Layer>> layers;
+  std::vector<tensor::Segment> segments;
 
-  std::vector<tensor::Parameter*> parameters() const;
+  std::vector<tensor::Parameter*> parameters() const { return layers::parameters_of(layers); }
 };
 
-/// The stages that `plan` puts on pipeline rank `rank`, with undefined weights. A tied model's head shares
-/// the embedding's memory where both are on the rank.
-RankModel make_rank_model(const config::ModelConfig& config, const PipelinePlan& plan, int32_t rank,
-                          at::TensorOptions options);
+/// Two parameters on this rank that are one weight. `user` shares the value of `owner`, which comes first in the model
+/// and is the one that is updated; each has a main gradient of its own.
+struct LocalTie {
+  tensor::Parameter* owner = nullptr;
+  tensor::Parameter* user = nullptr;
+};
+
+struct RankModel {
+  std::vector<StageModel> stages;    ///< by chunk, which is the order of their places in the model
+  std::vector<LocalTie> local_ties;
+
+  std::vector<tensor::Parameter*> parameters() const;
+  bool is_user(const tensor::Parameter& parameter) const;
+};
+
+/// The layers of `stages`, each a range of a model's specs, with undefined weights in `options`' dtype and device.
+/// Tied parameters of one rank share their value.
+RankModel make_rank_model(std::span<const std::span<const layers::LayerSpec>> stages,
+                          const tensor::SegmentCut& cut, at::TensorOptions options);
 
 }  // namespace braid::train

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "braid/base/error.h"
 #include "braid/checkpoint/file.h"
@@ -13,37 +12,24 @@
 namespace braid::train {
 namespace {
 
-struct NamedRow {
-  std::string name;
-  at::Tensor rows;
-};
+using tensor::SliceValues;
 
-/// The stages' tensors under their names in files. A tied head has no tensor of its own there.
-std::vector<NamedRow> rows_in_files(std::span<const model::Stage> stages, const config::ModelConfig& config) {
-  std::vector<NamedRow> all;
-  for (const model::Stage& stage : stages) {
-    const tensor::Parameter* tied =
-        config.tie_word_embeddings && stage.head ? &stage.head->projection().weight() : nullptr;
-    for (const tensor::Parameter* parameter : stage.parameters()) {
-      if (parameter == tied) continue;
-      for (const tensor::NamedRows& rows : parameter->rows) {
-        all.push_back({rows.name, parameter->value.narrow(0, rows.begin, rows.end - rows.begin)});
-      }
-    }
+/// The part of `whole` that `slice` is.
+at::Tensor part_of(at::Tensor whole, const tensor::TensorSlice& slice) {
+  for (size_t i = 0; i < slice.part.size(); ++i) {
+    whole = whole.narrow(static_cast<int64_t>(i), slice.part[i].begin, slice.part[i].size());
   }
-  return all;
+  return whole;
 }
 
-/// Names of all tensors of the model, to tell what a directory holds beyond them.
-std::vector<std::string> names_of_model(const config::ModelConfig& config) {
-  std::vector<std::string> names = {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"};
-  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    const std::string prefix = cat("model.layers.", layer);
-    for (const char* name :
-         {".input_layernorm.weight", ".self_attn.q_proj.weight", ".self_attn.k_proj.weight",
-          ".self_attn.v_proj.weight", ".self_attn.o_proj.weight", ".post_attention_layernorm.weight",
-          ".mlp.gate_proj.weight", ".mlp.up_proj.weight", ".mlp.down_proj.weight"}) {
-      names.push_back(prefix + name);
+/// Names of all tensors of the model, to tell what a directory holds beyond them. A tied head may stand in files, though
+/// it is no tensor of its own here.
+std::vector<std::string> names_of_model(std::span<const layers::LayerSpec> layers) {
+  std::vector<std::string> names = {"lm_head.weight"};
+  for (const layers::LayerSpec& spec : layers) {
+    const std::unique_ptr<layers::Layer> layer = layers::make_without_data(spec);
+    for (const tensor::Parameter* parameter : layers::parameters_of(*layer)) {
+      for (const tensor::TensorSlice& slice : parameter->slices) names.push_back(slice.name);
     }
   }
   return names;
@@ -51,24 +37,35 @@ std::vector<std::string> names_of_model(const config::ModelConfig& config) {
 
 }  // namespace
 
-std::vector<std::string> load_weights(std::span<const model::Stage> stages,
+std::vector<std::string> load_weights(std::span<tensor::Parameter* const> parameters,
                                       const std::filesystem::path& directory,
-                                      const config::ModelConfig& config) {
+                                      std::span<const layers::LayerSpec> layers) {
   const checkpoint::HfWeights weights(directory);
-  for (const NamedRow& row : rows_in_files(stages, config)) weights.read_into(row.name, row.rows);
-  for (const model::Stage& stage : stages) {
-    // Where the embedding is on this rank too, the head shares its memory.
-    if (!config.tie_word_embeddings || !stage.head || stages.front().embedding) continue;
-    weights.read_into("model.embed_tokens.weight", stage.head->projection().weight().value);
+  for (const tensor::Parameter* parameter : parameters) {
+    for (const SliceValues& one : tensor::slices_of(*parameter)) {
+      if (one.slice.is_whole()) {
+        weights.read_into(one.slice.name, one.values);
+        continue;
+      }
+      const at::Tensor whole = at::empty(one.slice.whole, one.values.options());
+      weights.read_into(one.slice.name, whole);
+      one.values.copy_(part_of(whole, one.slice));
+    }
   }
-  return weights.report_unused(names_of_model(config));
+  return weights.report_unused(names_of_model(layers));
 }
 
-void export_weights(std::span<const model::Stage> stages, const std::filesystem::path& directory,
+void export_weights(std::span<tensor::Parameter* const> parameters, const std::filesystem::path& directory,
                     const config::ModelConfig& config, comm::Communicator& pipeline) {
-  const std::vector<NamedRow> rows = rows_in_files(stages, config);
+  std::vector<SliceValues> mine_all;
+  for (const tensor::Parameter* parameter : parameters) {
+    for (SliceValues& one : tensor::slices_of(*parameter)) {
+      require<InternalError>(one.slice.is_whole(), "only whole tensors can be exported, not ", to_string(one.slice));
+      mine_all.push_back(std::move(one));
+    }
+  }
   nlohmann::json mine = nlohmann::json::array();
-  for (const NamedRow& row : rows) mine.push_back({row.name, row.rows.nbytes()});
+  for (const SliceValues& one : mine_all) mine.push_back({one.slice.name, one.values.nbytes()});
   std::vector<std::vector<checkpoint::TensorBytes>> all;
   for (const std::string& text : pipeline.all_gather_bytes(mine.dump())) {
     auto& of_rank = all.emplace_back();
@@ -82,15 +79,15 @@ void export_weights(std::span<const model::Stage> stages, const std::filesystem:
     if (plan[i].rank != pipeline.index()) continue;
     std::vector<checkpoint::NamedTensor> tensors;
     for (const auto& entry : plan[i].tensors) {
-      for (const NamedRow& row : rows) {
-        if (row.name == entry.name) tensors.push_back({row.name, row.rows});
+      for (const SliceValues& one : mine_all) {
+        if (one.slice.name == entry.name) tensors.push_back({one.slice.name, one.values});
       }
     }
     checkpoint::write_hf_shard(directory, static_cast<int>(i), static_cast<int>(plan.size()), tensors);
   }
   pipeline.barrier();
   if (pipeline.index() == 0) {
-    const bool bf16 = stages.front().parameters().front()->value.scalar_type() == at::kBFloat16;
+    const bool bf16 = parameters.front()->value.scalar_type() == at::kBFloat16;
     checkpoint::write_text_file(directory / "config.json",
                                 config::model_config_to_json(config, bf16 ? "bfloat16" : "float32"));
     checkpoint::write_hf_index(directory, plan);

@@ -8,22 +8,24 @@
 
 #include "braid/comm/communicator.h"
 #include "braid/config/model_config.h"
-#include "braid/model/llama.h"
+#include "braid/layers/layer_spec.h"
+#include "braid/tensor/parameter.h"
 
 namespace braid::train {
 
-/// Fills the parameters of `stages`, which one rank holds, from the safetensors of `directory`. Returns the
-/// directory's tensors that this model has no place for. Local: every rank reads its own part. Throws
+/// Fills `parameters` from the safetensors of `directory`, each slice from the tensor of its name. Returns the
+/// directory's tensors that the model of `layers` has no place for. Local: every rank reads its own part. Throws
 /// DataError if a tensor is missing, damaged, or of another shape.
-std::vector<std::string> load_weights(std::span<const model::Stage> stages,
+std::vector<std::string> load_weights(std::span<tensor::Parameter* const> parameters,
                                       const std::filesystem::path& directory,
-                                      const config::ModelConfig& config);
+                                      std::span<const layers::LayerSpec> layers);
 
-/// Writes the whole model as a directory that transformers' LlamaForCausalLM loads: each rank of `pipeline`
-/// its stages as its own shard file, rank 0 the index and config.json beside them. Values in their compute
-/// dtype. Collective over `pipeline`, whose ranks must see one file system. Throws DataError if a file cannot
-/// be written; an interrupted export is never taken for a whole one.
-void export_weights(std::span<const model::Stage> stages, const std::filesystem::path& directory,
+/// Writes the whole model as a directory that transformers' LlamaForCausalLM loads: each rank of `pipeline` its
+/// `parameters` as its own shard file, rank 0 the index and config.json beside them. Every tensor must be among the
+/// parameters of one rank, once and whole. Values in their compute dtype. Collective over `pipeline`, whose ranks must
+/// see one file system. Throws DataError if a file cannot be written; an interrupted export is never taken for a whole
+/// one.
+void export_weights(std::span<tensor::Parameter* const> parameters, const std::filesystem::path& directory,
                     const config::ModelConfig& config, comm::Communicator& pipeline);
 
 }  // namespace braid::train

@@ -28,13 +28,14 @@ int64_t count_labels(const std::vector<pipeline::Microbatch>& microbatches) {
   return count;
 }
 
-TrainingStep::TrainingStep(const PipelinePlan& plan, pipeline::Executor& executor, TiedEmbedding& tied,
-                           optim::AdamW& adamw, comm::Communicator& pipeline,
+TrainingStep::TrainingStep(const PipelinePlan& plan, const RankModel& model, pipeline::Executor& executor,
+                           TiedWeight& tied, optim::AdamW& adamw, comm::Communicator& pipeline,
                            const TrainingStepOptions& options)
     : executor_(executor), tied_(tied), adamw_(adamw), pipeline_(pipeline), options_(options) {
   std::string counts;
   for (size_t chunk = 0; chunk < static_cast<size_t>(plan.compute.shape.chunks_per_rank); ++chunk) {
-    const std::vector<tensor::Parameter*> counted = tied.counted_parameters(chunk);
+    std::vector<tensor::Parameter*> counted = model.stages.at(chunk).parameters();
+    std::erase_if(counted, [&](const tensor::Parameter* parameter) { return !tied.counts(*parameter); });
     counted_.insert(counted_.end(), counted.begin(), counted.end());
     counts += cat(chunk == 0 ? "" : " ", counted.size());
   }

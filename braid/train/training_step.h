@@ -10,7 +10,8 @@
 #include "braid/pipeline/executor.h"
 #include "braid/report/step_metrics.h"
 #include "braid/train/pipeline_plan.h"
-#include "braid/train/tied_embedding.h"
+#include "braid/train/rank_model.h"
+#include "braid/train/tied_weight.h"
 
 namespace braid::train {
 
@@ -33,7 +34,7 @@ struct TrainingStepOptions {
 class TrainingStep {
  public:
   /// Collective over `pipeline`: ranks exchange how many parameters each counts in the norm.
-  TrainingStep(const PipelinePlan& plan, pipeline::Executor& executor, TiedEmbedding& tied,
+  TrainingStep(const PipelinePlan& plan, const RankModel& model, pipeline::Executor& executor, TiedWeight& tied,
                optim::AdamW& adamw, comm::Communicator& pipeline, const TrainingStepOptions& options);
 
   /// Step `step`, counted from 1, on `microbatches`. The gradient is that of the mean loss over all tokens
@@ -47,7 +48,7 @@ class TrainingStep {
   std::vector<at::Tensor> exchange(const std::vector<double>& mine);
 
   pipeline::Executor& executor_;
-  TiedEmbedding& tied_;
+  TiedWeight& tied_;
   optim::AdamW& adamw_;
   comm::Communicator& pipeline_;
   TrainingStepOptions options_;
