@@ -20,6 +20,7 @@
 #include "braid/layers/mlp.h"
 #include "braid/layers/reference.h"
 #include "braid/layers/rms_norm.h"
+#include "braid/tensor/segment.h"
 #include "braid/tensor/memory.h"
 
 namespace {
@@ -51,7 +52,7 @@ class Checker {
              const std::vector<at::Tensor>& inputs) {
     std::vector<Parameter*> parameters;
     layer.append_parameters(parameters);
-    std::vector<at::Tensor> weights = randomise(parameters);
+    std::vector<at::Tensor> weights = randomise(parameters, options(dtype));
     double worst = 0;
     std::vector<std::unique_ptr<braid::layers::Saved>> saved;
     std::vector<at::Tensor> sums, expected_dx, dys;
@@ -93,10 +94,10 @@ class Checker {
 
   void check_head(at::ScalarType dtype) {
     braid::layers::Head head(
-        {.hidden = 64, .vocabulary = 199, .logits_bytes = 4096, .tensor_options = options(dtype)});
+        {.hidden = 64, .vocabulary = 199, .logits_bytes = 4096});
     std::vector<Parameter*> parameters;
     head.append_parameters(parameters);
-    const std::vector<at::Tensor> weights = randomise(parameters);
+    const std::vector<at::Tensor> weights = randomise(parameters, options(dtype));
     const at::Tensor x = normal({2, 16, 64}, 3).to(dtype);
     const at::Tensor labels = at::arange(32, at::kLong).view({2, 16});
     const at::Tensor x_reference = x.to(at::kDouble).requires_grad_(true);
@@ -115,7 +116,10 @@ class Checker {
   at::TensorOptions options(at::ScalarType dtype) const { return at::TensorOptions(device_).dtype(dtype); }
 
  private:
-  static std::vector<at::Tensor> randomise(const std::vector<Parameter*>& parameters) {
+  static std::vector<at::Tensor> randomise(const std::vector<Parameter*>& parameters,
+                                           at::TensorOptions options) {
+    const std::vector<braid::tensor::LayerParameters> layer = {{.layer = "", .parameters = parameters}};
+    braid::tensor::allocate_segments(braid::tensor::lay_out_segments(layer, {}, 4), options);
     std::vector<at::Tensor> weights;
     for (size_t i = 0; i < parameters.size(); ++i) {
       at::Tensor& value = parameters[i]->value;
@@ -142,8 +146,7 @@ int check_all(at::Device device) {
   Checker checker(device);
   const std::vector<at::Tensor> inputs = {normal({2, 16, 64}, 1), normal({2, 16, 64}, 2)};
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-    const at::TensorOptions options = checker.options(dtype);
-    RmsNorm norm({.name = "norm", .hidden = 64, .tensor_options = options});
+    RmsNorm norm({.name = "norm", .hidden = 64});
     checker.check(
         "RMSNorm", dtype, norm,
         [](const auto& x, const auto& w) { return reference::rms_norm(x, w[0], 1e-6); }, inputs);
@@ -155,19 +158,18 @@ int check_all(at::Device device) {
                            .heads = 4,
                            .key_value_heads = key_value_heads,
                            .head_dim = 16,
-                           .rope = rope,
-                           .tensor_options = options});
+                           .rope = rope});
       const reference::AttentionShape shape = {
           .heads = 4, .key_value_heads = key_value_heads, .head_dim = 16};
       checker.check(
           key_value_heads == 4 ? "attention" : "attention, grouped queries", dtype, attention,
           [&](const auto& x, const auto& w) { return reference::attention(x, w, shape); }, inputs);
     }
-    Mlp mlp({.name = "layer", .hidden = 64, .intermediate = 176, .tensor_options = options});
+    Mlp mlp({.name = "layer", .hidden = 64, .intermediate = 176});
     checker.check(
         "MLP (SwiGLU)", dtype, mlp, [](const auto& x, const auto& w) { return reference::mlp(x, w, 1e-6); },
         inputs);
-    Embedding embedding({.vocabulary = 31, .hidden = 64, .tensor_options = options});
+    Embedding embedding({.vocabulary = 31, .hidden = 64});
     const at::Tensor tokens = at::arange(32, at::kLong).remainder(31).view({2, 16});
     checker.check("embedding", dtype, embedding,
                   [](const auto& x, const auto& w) { return at::embedding(w[0], x); },

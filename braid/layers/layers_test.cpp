@@ -59,7 +59,7 @@ class Layers : public ::testing::TestWithParam<Case> {
   Layers() { tensor::install_cpu_allocator(); }
   at::ScalarType dtype() const { return GetParam().dtype; }
   void check(Layer& layer, const testing::Reference& reference, int64_t hidden, double deviation = 0.1) {
-    testing::randomise(layer, 1, deviation);
+    testing::randomise(layer, dtype(), 1, deviation);
     expect_like_autograd(layer, reference,
                          {random_input(2, 5, hidden, dtype(), 1), random_input(1, 3, hidden, dtype(), 2),
                           random_input(2, 5, hidden, dtype(), 3)},
@@ -68,13 +68,13 @@ class Layers : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(Layers, Linear) {
-  Linear layer({.name = "w", .inputs = 24, .outputs = 40, .tensor_options = dtype()});
+  Linear layer({tensor::whole_tensor("w", {40, 24})});
   check(
       layer, [](const auto& x, const auto& w) { return at::matmul(x, w[0].t()); }, 24);
 }
 
 TEST_P(Layers, RmsNorm) {
-  RmsNorm layer({.name = "w", .hidden = 40, .eps = 1e-5, .tensor_options = dtype()});
+  RmsNorm layer({.name = "w", .hidden = 40, .eps = 1e-5});
   check(
       layer, [](const auto& x, const auto& w) { return reference::rms_norm(x, w[0], 1e-5); }, 40);
 }
@@ -87,8 +87,7 @@ TEST_P(Layers, AttentionWithEqualAndGroupedHeads) {
                      .heads = 4,
                      .key_value_heads = key_value_heads,
                      .head_dim = 8,
-                     .rope = kernels::rope_table({.max_positions = 16, .head_dim = 8}),
-                     .tensor_options = dtype()});
+                     .rope = kernels::rope_table({.max_positions = 16, .head_dim = 8})});
     const reference::AttentionShape shape = {.heads = 4, .key_value_heads = key_value_heads, .head_dim = 8};
     check(
         layer, [&](const auto& x, const auto& w) { return reference::attention(x, w, shape); }, 32);
@@ -101,22 +100,21 @@ TEST_P(Layers, AttentionWhoseHeadsAreWiderThanTheModel) {
                    .heads = 3,
                    .key_value_heads = 3,
                    .head_dim = 16,
-                   .rope = kernels::rope_table({.max_positions = 16, .head_dim = 16}),
-                   .tensor_options = dtype()});
+                   .rope = kernels::rope_table({.max_positions = 16, .head_dim = 16})});
   const reference::AttentionShape shape = {.heads = 3, .key_value_heads = 3, .head_dim = 16};
   check(
       layer, [&](const auto& x, const auto& w) { return reference::attention(x, w, shape); }, 24);
 }
 
 TEST_P(Layers, Mlp) {
-  Mlp layer({.name = "layer", .hidden = 32, .intermediate = 88, .tensor_options = dtype()});
+  Mlp layer({.name = "layer", .hidden = 32, .intermediate = 88});
   check(
       layer, [](const auto& x, const auto& w) { return reference::mlp(x, w, 1e-6); }, 32);
 }
 
 TEST_P(Layers, Embedding) {
-  Embedding layer({.vocabulary = 11, .hidden = 8, .tensor_options = dtype()});
-  testing::randomise(layer, 1, 1.0);
+  Embedding layer({.vocabulary = 11, .hidden = 8});
+  testing::randomise(layer, dtype(), 1, 1.0);
   const std::vector<at::Tensor> tokens = {at::tensor({3, 3, 10, 0, 7, 3}, at::kLong).view({2, 3}),
                                           at::tensor({5, 3, 5, 5, 1, 2}, at::kLong).view({2, 3})};
   expect_like_autograd(
@@ -132,6 +130,7 @@ TEST_P(Layers, AutogradAdapter) {
   const at::Tensor w1 = leaf({48, 16}), w2 = leaf({16, 48}), bias = leaf({16});
   AutogradLayer layer([=](const at::Tensor& x) { return at::linear(at::gelu(at::linear(x, w1)), w2, bias); },
                       {{"w1", w1}, {"w2", w2}, {"bias", bias}});
+  testing::allocate(layer, dtype());
   expect_like_autograd(
       layer,
       [](const auto& x, const auto& w) { return at::linear(at::gelu(at::linear(x, w[0])), w[1], w[2]); },
@@ -154,8 +153,8 @@ TEST_P(HeadLoss, AgainstAutogradForAnyChunkOfLogits) {
   constexpr int64_t kHidden = 24, kVocabulary = 37;
   constexpr double kScale = 0.125;
   Head head(
-      {.hidden = kHidden, .vocabulary = kVocabulary, .logits_bytes = logits_bytes, .tensor_options = dtype});
-  testing::randomise(head, 3, 0.2);
+      {.hidden = kHidden, .vocabulary = kVocabulary, .logits_bytes = logits_bytes});
+  testing::randomise(head, dtype, 3, 0.2);
   std::vector<tensor::Parameter*> parameters;
   head.append_parameters(parameters);
   std::vector<at::Tensor> weights;
@@ -205,9 +204,8 @@ TEST(HeadMemory, LogitsNeverExistWhole) {
   constexpr int64_t kHidden = 32, kVocabulary = 4096, kRows = 512, kLogitsBytes = 256 << 10;
   Head head({.hidden = kHidden,
              .vocabulary = kVocabulary,
-             .logits_bytes = kLogitsBytes,
-             .tensor_options = at::kFloat});
-  testing::randomise(head, 1, 0.1);
+             .logits_bytes = kLogitsBytes});
+  testing::randomise(head, at::kFloat, 1, 0.1);
   const at::Tensor x = random_input(1, kRows, kHidden, at::kFloat, 1);
   const at::Tensor labels = at::arange(kRows, at::kLong).view({1, kRows});
   tensor::reset_peak_memory_stats();
@@ -226,9 +224,8 @@ TEST(Attention, ASequenceLongerThanThePositionsIsRefused) {
                    .heads = 2,
                    .key_value_heads = 2,
                    .head_dim = 8,
-                   .rope = kernels::rope_table({.max_positions = 4, .head_dim = 8}),
-                   .tensor_options = at::kFloat});
-  testing::randomise(layer, 1, 0.1);
+                   .rope = kernels::rope_table({.max_positions = 4, .head_dim = 8})});
+  testing::randomise(layer, at::kFloat, 1, 0.1);
   try {
     layer.forward(random_input(1, 5, 16, at::kFloat, 1), nullptr);
     FAIL();
@@ -237,6 +234,39 @@ TEST(Attention, ASequenceLongerThanThePositionsIsRefused) {
         error.what(),
         "a sequence of 5 tokens is longer than the 4 positions of the model (max_position_embeddings)");
   }
+}
+
+// A loss by autograd gives what the head's own formulas give.
+TEST(AutogradLossLayer, AgainstAutogradOnTheFormula) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(9);
+  const at::Tensor weight = at::normal(0.0, 0.3, {11, 6}, generator, at::kDouble).requires_grad_(true);
+  AutogradLossLayer layer(
+      [=](const at::Tensor& x, const at::Tensor& labels) {
+        return at::cross_entropy_loss(at::linear(x, weight).view({-1, 11}), labels.view(-1), {}, at::Reduction::Sum,
+                                      -100);
+      },
+      {{"w", weight}});
+  const at::Tensor initial = weight.detach().clone().requires_grad_(true);
+  testing::allocate(layer, at::kDouble);
+  EXPECT_TRUE(at::equal(weight, initial)) << "the module's own values stay";
+  const at::Tensor x = random_input(2, 3, 6, at::kDouble, 1);
+  at::Tensor labels = at::arange(6, at::kLong).view({2, 3});
+  labels[0][1] = -100;
+  const at::Tensor x_reference = x.clone().requires_grad_(true);
+  const at::Tensor expected = at::cross_entropy_loss(at::linear(x_reference, initial).view({-1, 11}), labels.view(-1), {},
+                                                     at::Reduction::Sum, -100);
+  const auto gradients = torch::autograd::grad({expected * 0.25}, {initial, x_reference});
+  const at::NoGradGuard no_grad;
+  const std::unique_ptr<Saved> saved = layer.make_saved();
+  const Loss loss = layer.loss(x, labels, 0.25, saved.get());
+  EXPECT_EQ(loss.tokens, 5);
+  EXPECT_DOUBLE_EQ(loss.sum, expected.item<double>());
+  EXPECT_EQ(layer.loss(x, labels, 0.25, nullptr), loss);
+  EXPECT_LE(testing::relative_error(layer.backward_input({}, *saved), gradients[1]), bound_of(at::kDouble));
+  layer.backward_weight(*saved);
+  EXPECT_TRUE(saved->empty());
+  EXPECT_LE(testing::relative_error(parameters_of(layer)[0]->main_grad, gradients[0]), bound_of(at::kDouble));
+  EXPECT_THROW(layer.forward(x, nullptr), ConfigError);
 }
 
 TEST(AutogradLayer, RefusesATensorThatCannotTakeAGradient) {

@@ -17,6 +17,7 @@ TEST(ModuleLayer, TrainsATorchModuleInPlace) {
   ASSERT_EQ(parameters.size(), 2u);
   EXPECT_EQ(parameters[0]->name, "block.weight");
   EXPECT_FALSE(parameters[1]->decays) << "a bias does not decay";
+  testing::allocate(*layer, at::kFloat);
   testing::expect_like_autograd(
       *layer, [](const auto& x, const auto& w) { return at::linear(x, w[0], w[1]); },
       {at::randn({2, 3, 6}), at::randn({2, 3, 6})}, testing::Order::kAllForwardsFirst, 0x1p-24 * 64);

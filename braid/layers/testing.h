@@ -10,11 +10,19 @@
 #include <functional>
 
 #include "braid/layers/layer.h"
+#include "braid/tensor/segment.h"
 
 namespace braid::layers::testing {
 
-/// Fills every parameter with normal values (norm weights around 1), the same for the same seed.
-inline void randomise(Layer& layer, uint64_t seed, double deviation) {
+/// Gives the parameters of a layer that stands alone their memory.
+inline void allocate(Layer& layer, at::TensorOptions options) {
+  const std::vector<tensor::LayerParameters> parameters = {{.layer = "", .parameters = parameters_of(layer)}};
+  tensor::allocate_segments(tensor::lay_out_segments(parameters, {}, 4), options);
+}
+
+/// The same, and fills every parameter with normal values (norm weights around 1), the same for the same seed.
+inline void randomise(Layer& layer, at::TensorOptions options, uint64_t seed, double deviation) {
+  allocate(layer, options);
   std::vector<tensor::Parameter*> parameters;
   layer.append_parameters(parameters);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);

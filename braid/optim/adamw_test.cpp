@@ -12,12 +12,26 @@
 namespace braid::optim {
 namespace {
 
-tensor::Parameter filled(const std::string& name, at::IntArrayRef shape, at::ScalarType dtype,
-                         uint64_t seed) {
-  tensor::Parameter parameter = tensor::make_parameter(name, shape, dtype);
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  parameter.value.copy_(at::normal(0.0, 1.0, shape, generator, at::kDouble));
-  return parameter;
+/// Parameters with memory, their values normal.
+struct Parameters {
+  Parameters(std::vector<std::vector<int64_t>> sizes, at::ScalarType dtype, uint64_t seed) {
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      all.push_back(tensor::declare_parameter({tensor::whole_tensor(std::to_string(i), std::move(sizes[i]))}));
+    }
+    std::vector<tensor::LayerParameters> layers = {{.layer = "", .parameters = {}}};
+    for (tensor::Parameter& parameter : all) layers[0].parameters.push_back(&parameter);
+    segments = tensor::allocate_segments(tensor::lay_out_segments(layers, {}, 4), dtype);
+    for (tensor::Parameter& parameter : all) {
+      auto generator = at::make_generator<at::CPUGeneratorImpl>(seed++);
+      parameter.value.copy_(at::normal(0.0, 1.0, parameter.sizes(), generator, at::kDouble));
+    }
+  }
+  std::vector<tensor::Parameter> all;
+  std::vector<tensor::Segment> segments;
+};
+
+AdamW adamw_over(const Parameters& parameters, const AdamWOptions& options = {}) {
+  return AdamW(parameters.segments, make_memory_store(), options);
 }
 
 void set_gradient(tensor::Parameter& parameter, uint64_t seed) {
@@ -39,12 +53,12 @@ struct PlainAdamW {
 
 TEST(AdamW, FollowsThePaperAndSparesVectorsFromDecay) {
   const AdamWOptions options = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
-  tensor::Parameter matrix = filled("w", {17, 9}, at::kFloat, 1),
-                    vector = filled("norm", {33}, at::kFloat, 2);
+  Parameters parameters({{17, 9}, {33}}, at::kFloat, 1);
+  tensor::Parameter &matrix = parameters.all[0], &vector = parameters.all[1];
   const auto zeros = [](const tensor::Parameter& p) { return at::zeros(p.value.sizes(), at::kDouble); };
   PlainAdamW plain_matrix = {matrix.value.to(at::kDouble).clone(), zeros(matrix), zeros(matrix)};
   PlainAdamW plain_vector = {vector.value.to(at::kDouble).clone(), zeros(vector), zeros(vector)};
-  AdamW adamw({&matrix, &vector}, options);
+  AdamW adamw = adamw_over(parameters, options);
   constexpr double kLr = 1e-2, kScale = 0.5;
   constexpr int64_t kSteps = 20;
   for (int64_t t = 1; t <= kSteps; ++t) {
@@ -65,9 +79,10 @@ TEST(AdamW, FollowsThePaperAndSparesVectorsFromDecay) {
 
 // In bfloat16 updates far below a rounding step of the weights still add up, in the master weights.
 TEST(AdamW, SmallUpdatesOfBfloat16WeightsAddUp) {
-  tensor::Parameter weight = tensor::make_parameter("w", {4, 4}, at::kBFloat16);
+  Parameters parameters({{4, 4}}, at::kBFloat16, 1);
+  tensor::Parameter& weight = parameters.all[0];
   weight.value.fill_(1.0);
-  AdamW adamw({&weight}, {});
+  AdamW adamw = adamw_over(parameters);
   for (int i = 0; i < 100; ++i) {
     weight.main_grad.fill_(1.0);
     weight.gradient_started = true;
@@ -80,9 +95,9 @@ TEST(AdamW, UpdatesWithoutTemporaries) {
   tensor::install_cpu_allocator();
   const tensor::ArenaScope scope;
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-    tensor::Parameter weight = filled("w", {1024, 1024}, dtype, 3);
-    AdamW adamw({&weight}, {});
-    set_gradient(weight, 4);
+    Parameters parameters({{1024, 1024}}, dtype, 3);
+    AdamW adamw = adamw_over(parameters);
+    set_gradient(parameters.all[0], 4);
     tensor::reset_peak_memory_stats();
     const int64_t before = tensor::memory_stats().allocated_bytes;
     adamw.step(1e-3, 1.0);
@@ -90,14 +105,40 @@ TEST(AdamW, UpdatesWithoutTemporaries) {
   }
 }
 
+// However parameters lie in segments, each is updated as if it were alone, bit for bit; padding stays 0.
+TEST(AdamW, SegmentsDoNotShowInTheNumbers) {
+  const std::vector<std::vector<int64_t>> sizes = {{5, 7}, {33}, {2, 3}, {1}, {64}, {31, 31}};
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kDouble}) {
+    Parameters together(sizes, dtype, 7);
+    AdamW adamw = adamw_over(together, {.weight_decay = 0.1});
+    for (int step = 0; step < 3; ++step) {
+      for (size_t i = 0; i < sizes.size(); ++i) set_gradient(together.all[i], 100 * i + static_cast<uint64_t>(step));
+      adamw.step(1e-2, 0.7);
+    }
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      Parameters alone({sizes[i]}, dtype, 7 + i);
+      AdamW adamw_alone = adamw_over(alone, {.weight_decay = 0.1});
+      for (int step = 0; step < 3; ++step) {
+        set_gradient(alone.all[0], 100 * i + static_cast<uint64_t>(step));
+        adamw_alone.step(1e-2, 0.7);
+      }
+      EXPECT_TRUE(at::equal(together.all[i].value, alone.all[0].value)) << "parameter " << i;
+    }
+    const tensor::SegmentLayout& layout = together.segments[0].layout;
+    const int64_t end = layout.offsets[0] + layout.members[0]->numel();
+    EXPECT_EQ(together.segments[0].values.narrow(0, end, layout.offsets[1] - end).abs().sum().item<double>(), 0);
+  }
+}
+
 TEST(AdamW, AForgottenGradientIsAnError) {
-  tensor::Parameter weight = filled("w", {4, 4}, at::kFloat, 3);
-  AdamW adamw({&weight}, {});
+  Parameters parameters({{4, 4}}, at::kFloat, 3);
+  AdamW adamw = adamw_over(parameters);
   EXPECT_THROW(adamw.step(1e-3, 1.0), InternalError);
 }
 
 TEST(Clipping, NormIsTheRootOfTheOrderedSum) {
-  tensor::Parameter a = filled("a", {3, 4}, at::kFloat, 1), b = filled("b", {5}, at::kBFloat16, 2);
+  Parameters parameters({{3, 4}, {5}}, at::kBFloat16, 1);
+  tensor::Parameter &a = parameters.all[0], &b = parameters.all[1];
   set_gradient(a, 5);
   set_gradient(b, 6);
   const auto norms = squared_norms({&a, &b});

@@ -6,6 +6,8 @@
 #include "braid/base/error.h"
 #include "braid/comm/communicator.h"
 #include "braid/comm/testing.h"
+#include "braid/model/initialise.h"
+#include "braid/model/llama.h"
 #include "braid/pipeline/executor.h"
 #include "braid/pipeline/layer_chunk.h"
 #include "braid/schedule/generators/generate.h"
@@ -99,8 +101,8 @@ void run_rank(const PipelinePlan& plan, const config::PretrainOptions& options, 
               const c10::intrusive_ptr<c10d::Store>& store) {
   const tensor::ArenaScope memory_of_this_rank;
   const auto dtype = options.bf16 ? at::kBFloat16 : at::kFloat;
-  const RankModel model = make_rank_model(kModel, plan, world.rank, at::TensorOptions(dtype));
-  model::initialise(model.parameters(), kModel, 1);
+  const RankModel model = make_rank_model(plan.layers_of_rank(world.rank), {}, at::TensorOptions(dtype));
+  model::initialise(model.parameters(), {.seed = 1});
   const comm::Group group = comm::group_of_all(world, "pp");
   const comm::BackendOptions backend =
       comm::backend_options(world, c10::Device(c10::kCPU), std::chrono::seconds(30), "");
@@ -119,7 +121,7 @@ void run_rank(const PipelinePlan& plan, const config::PretrainOptions& options, 
                                   .edges = edges_of(plan.compute)});
   }
   std::vector<pipeline::LayerChunk> chunks;
-  for (const model::Stage& stage : model.stages) chunks.emplace_back(stage.layers, stage.head);
+  for (const StageModel& stage : model.stages) chunks.emplace_back(stage.layers);
   std::vector<pipeline::Chunk*> pointers;
   for (pipeline::LayerChunk& chunk : chunks) pointers.push_back(&chunk);
   std::vector<pipeline::Microbatch> microbatches;
@@ -156,7 +158,7 @@ TEST_P(PlannedMemory, IsHeldToTheByteAfterEveryActionOfEverySchedule) {
       options.enable_send_recv_overlap = schedules % 2 == 0;
       options.schedule_times = "1,1.2,0.8,0.1";
       if (mode.chunks && *mode.chunks != chunks) continue;
-      const PipelinePlan plan = make_plan(options, kModel, {});
+      const PipelinePlan plan = make_plan(options, model::llama_layers(kModel), {});
       SCOPED_TRACE(::testing::Message() << plan.compute.name << ", " << chunks << " chunks");
       ++schedules;
       comm::run_ranks(pp, [&](const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {

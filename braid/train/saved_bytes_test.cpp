@@ -1,13 +1,14 @@
-// What layers keep of a microbatch, held against cost's formulas and against the allocator.
-#include "braid/cost/saved_bytes.h"
+// What layers keep of a microbatch, held against its spec's formulas and against the allocator.
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include "braid/layers/attention.h"
+#include "braid/model/initialise.h"
 #include "braid/model/llama.h"
 #include "braid/tensor/memory.h"
+#include "braid/train/rank_model.h"
 
 namespace braid::train {
 namespace {
@@ -43,13 +44,11 @@ TEST_P(SavedBytesOf, EveryLayerEqualsTheFormula) {
                                        .sequence_tokens = c.sequence_tokens,
                                        .element_bytes = element,
                                        .wide_element_bytes = element == 8 ? 8 : 4};
-  model::Stage stage =
-      model::make_stage(config, {.first_layer = 0, .end_layer = 1, .has_embedding = true, .has_head = true},
-                        at::device(at::kCPU).dtype(c.dtype));
-  model::initialise(stage.parameters(), config, 1);
-  const cost::SavedBytes expected[] = {
-      cost::embedding_saved_bytes(config, shape), cost::attention_saved_bytes(config, shape),
-      cost::mlp_saved_bytes(config, shape), cost::head_saved_bytes(config, shape)};
+  const std::vector<layers::LayerSpec> specs = model::llama_layers(config);
+  const std::span<const layers::LayerSpec> whole(specs);
+  const RankModel model = make_rank_model(std::span(&whole, 1), {}, at::device(at::kCPU).dtype(c.dtype));
+  model::initialise(model.parameters(), {.seed = 1});
+  const StageModel& stage = model.stages.front();
 
   at::Tensor x = at::randint(config.vocab_size, {c.sequences, c.sequence_tokens}, at::kLong);
   const at::Tensor labels = x.clone();
@@ -60,12 +59,12 @@ TEST_P(SavedBytesOf, EveryLayerEqualsTheFormula) {
   int64_t kept = 0;
   for (size_t i = 0; i < stage.layers.size(); ++i) {
     saved.push_back(stage.layers[i]->make_saved());
-    if (stage.layers[i].get() == stage.head) {
-      stage.head->loss(x, labels, 1.0, static_cast<layers::HeadSaved*>(saved.back().get()));
+    if (layers::LossLayer* head = stage.layers[i]->as_loss_layer()) {
+      head->loss(x, labels, 1.0, saved.back().get());
     } else {
       x = stage.layers[i]->forward(x, saved.back().get());
     }
-    EXPECT_EQ(saved.back()->bytes(), expected[i].forward_to_backward) << "layer " << i << " after F";
+    EXPECT_EQ(saved.back()->bytes(), specs[i].saved_bytes(shape).forward_to_backward) << "layer " << i << " after F";
     kept += saved.back()->bytes();
   }
   constexpr int64_t kTensors = 16;  // at most this many live ones, each rounded up to the allocator's unit
@@ -77,7 +76,7 @@ TEST_P(SavedBytesOf, EveryLayerEqualsTheFormula) {
   at::Tensor dy;
   for (size_t i = stage.layers.size(); i-- > 0;) {
     dy = stage.layers[i]->backward_input(dy, *saved[i]);
-    EXPECT_EQ(saved[i]->bytes(), expected[i].backward_to_weight) << "layer " << i << " after B";
+    EXPECT_EQ(saved[i]->bytes(), specs[i].saved_bytes(shape).backward_to_weight) << "layer " << i << " after B";
   }
   x.reset();
   for (size_t i = stage.layers.size(); i-- > 0;) {
