@@ -20,8 +20,8 @@
 #include "braid/layers/mlp.h"
 #include "braid/layers/reference.h"
 #include "braid/layers/rms_norm.h"
-#include "braid/tensor/segment.h"
 #include "braid/tensor/memory.h"
+#include "braid/tensor/segment.h"
 
 namespace {
 
@@ -93,8 +93,7 @@ class Checker {
   }
 
   void check_head(at::ScalarType dtype) {
-    braid::layers::Head head(
-        {.hidden = 64, .vocabulary = 199, .logits_bytes = 4096});
+    braid::layers::Head head({.hidden = 64, .vocabulary = 199, .logits_bytes = 4096});
     std::vector<Parameter*> parameters;
     head.append_parameters(parameters);
     const std::vector<at::Tensor> weights = randomise(parameters, options(dtype));

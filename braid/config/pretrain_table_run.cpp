@@ -46,14 +46,17 @@ void add_pipeline(Table& table) {
                "it. Unset: no limit.",
        .unit = "bytes",
        .range = kAtLeastOne});
-  table.add("segment_broadcast_MB", &P::segment_broadcast_mb,
-            {.help = "A stage's parameters lie in flat buffers, each of whole layers and closed once its weights reach "
-                     "this size. No number of the run depends on it.",
-             .unit = "MiB",
-             .range = kPositive});
-  table.add("segment_anchors", &P::segment_anchors,
-            {.help = "Layers, by name and with spaces between (as model.layers.4.self_attn), at which a new buffer "
-                     "begins; then segment_broadcast_MB does not matter."});
+  table.add(
+      "segment_broadcast_MB", &P::segment_broadcast_mb,
+      {.help =
+           "A stage's parameters lie in flat buffers, each of whole layers and closed once its weights reach "
+           "this size. No number of the run depends on it.",
+       .unit = "MiB",
+       .range = kPositive});
+  table.add(
+      "segment_anchors", &P::segment_anchors,
+      {.help = "Layers, by name and with spaces between (as model.layers.4.self_attn), at which a new buffer "
+               "begins; then segment_broadcast_MB does not matter."});
   table.add("virtual_pipeline_seg_method", &P::virtual_pipeline_seg_method,
             {.help = "Class of layers counted when cutting.",
              .no_effect = "decoder layers are cut by their cost, embedding and head counted"});

@@ -18,8 +18,9 @@ double training_cost(const LayerWork& work, int64_t parameters, const Machine& m
   require<ConfigError>(machine.flops_per_byte >= 0 && machine.tokens_per_step > 0,
                        "flops_per_byte must not be negative and tokens_per_step must be positive, got ",
                        machine.flops_per_byte, " and ", machine.tokens_per_step);
-  const double bytes = work.activation_elements * kElementBytes +
-                       kOptimizerBytesPerParameter * static_cast<double>(parameters) / machine.tokens_per_step;
+  const double bytes = work.activation_elements * kElementBytes + kOptimizerBytesPerParameter *
+                                                                      static_cast<double>(parameters) /
+                                                                      machine.tokens_per_step;
   return training_flops(work) + bytes * machine.flops_per_byte;
 }
 

@@ -22,11 +22,11 @@ struct SavedBytes {
   bool operator==(const SavedBytes&) const = default;
 };
 
-/// What a layer does for one token. Only matrix products count as arithmetic, a multiply-add as two operations; the rest
-/// is bound by memory.
+/// What a layer does for one token. Only matrix products count as arithmetic, a multiply-add as two
+/// operations; the rest is bound by memory.
 struct LayerWork {
-  double forward_flops = 0;         ///< of the forward pass; backward takes twice as many
-  double activation_elements = 0;   ///< that element-wise work reads and writes, forward and backward together
+  double forward_flops = 0;        ///< of the forward pass; backward takes twice as many
+  double activation_elements = 0;  ///< that element-wise work reads and writes, forward and backward together
   bool operator==(const LayerWork&) const = default;
 };
 
@@ -42,9 +42,9 @@ struct Machine {
 /// Of forward and backward, per token: three times the forward pass.
 double training_flops(const LayerWork& work);
 
-/// A layer's share of a training step as one number, in operations per token, by which models are cut into stages: its
-/// training FLOPs, and the bytes that element-wise work (4 an element) and the optimizer (28 a parameter and step) move.
-/// Throws ConfigError if the machine's numbers are out of range.
+/// A layer's share of a training step as one number, in operations per token, by which models are cut into
+/// stages: its training FLOPs, and the bytes that element-wise work (4 an element) and the optimizer (28 a
+/// parameter and step) move. Throws ConfigError if the machine's numbers are out of range.
 double training_cost(const LayerWork& work, int64_t parameters, const Machine& machine = {});
 
 }  // namespace braid::cost

@@ -27,8 +27,10 @@ Attention::Attention(const Options& options)
              .hidden = options.hidden,
              .eps = options.norm_eps}),
       qkv_({whole_tensor(options.name + ".self_attn.q_proj.weight", {heads_ * head_dim_, options.hidden}),
-            whole_tensor(options.name + ".self_attn.k_proj.weight", {key_value_heads_ * head_dim_, options.hidden}),
-            whole_tensor(options.name + ".self_attn.v_proj.weight", {key_value_heads_ * head_dim_, options.hidden})},
+            whole_tensor(options.name + ".self_attn.k_proj.weight",
+                         {key_value_heads_ * head_dim_, options.hidden}),
+            whole_tensor(options.name + ".self_attn.v_proj.weight",
+                         {key_value_heads_ * head_dim_, options.hidden})},
            options.name + ".self_attn.qkv_proj.weight"),
       out_({whole_tensor(options.name + ".self_attn.o_proj.weight", {options.hidden, heads_ * head_dim_})}) {}
 

@@ -82,7 +82,8 @@ at::Tensor AutogradLossLayer::forward(const at::Tensor&, Saved*) {
   throw ConfigError("a loss made of an autograd function has no predictions to generate from");
 }
 
-Loss AutogradLossLayer::loss(const at::Tensor& x, const at::Tensor& labels, double gradient_scale, Saved* saved) {
+Loss AutogradLossLayer::loss(const at::Tensor& x, const at::Tensor& labels, double gradient_scale,
+                             Saved* saved) {
   const int64_t tokens = labels.ne(-100).sum().item<int64_t>();
   if (saved == nullptr) {
     const at::NoGradGuard no_grad;

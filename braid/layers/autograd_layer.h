@@ -43,9 +43,11 @@ class AutogradParameters {
 
 class AutogradLayer final : public Layer {
  public:
-  /// `function` maps [b, s, H] to [b, s, H'] and is differentiable by x and by `parameters`, which must be the
-  /// tensors that it uses: they begin with their own values and share memory with this layer's parameters.
-  AutogradLayer(std::function<at::Tensor(const at::Tensor&)> function, const std::vector<NamedLeaf>& parameters)
+  /// `function` maps [b, s, H] to [b, s, H'] and is differentiable by x and by `parameters`, which must be
+  /// the tensors that it uses: they begin with their own values and share memory with this layer's
+  /// parameters.
+  AutogradLayer(std::function<at::Tensor(const at::Tensor&)> function,
+                const std::vector<NamedLeaf>& parameters)
       : function_(std::move(function)), parameters_(parameters) {}
 
   std::unique_ptr<Saved> make_saved() const override { return std::make_unique<AutogradSaved>(); }
@@ -64,8 +66,8 @@ class AutogradLayer final : public Layer {
 /// The end of a model: a loss by autograd.
 class AutogradLossLayer final : public LossLayer {
  public:
-  /// `function` maps x [b, s, H] and labels to the sum of the losses, a scalar, and is differentiable by x and by
-  /// `parameters`.
+  /// `function` maps x [b, s, H] and labels to the sum of the losses, a scalar, and is differentiable by x
+  /// and by `parameters`.
   AutogradLossLayer(std::function<at::Tensor(const at::Tensor& x, const at::Tensor& labels)> function,
                     const std::vector<NamedLeaf>& parameters)
       : function_(std::move(function)), parameters_(parameters) {}

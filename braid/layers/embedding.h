@@ -34,7 +34,7 @@ class Embedding final : public Layer {
     parameters.push_back(&weight_);
   }
 
-   private:
+ private:
   tensor::Parameter weight_;
 };
 

@@ -25,8 +25,8 @@ class Head final : public LossLayer {
   struct Options {
     std::string norm_name = "model.norm.weight";
     std::string name = "lm_head.weight";  ///< the embedding's where the two are tied
-    int64_t hidden = 0;      ///< H
-    int64_t vocabulary = 0;  ///< V
+    int64_t hidden = 0;                   ///< H
+    int64_t vocabulary = 0;               ///< V
     double norm_eps = 1e-6;
     int64_t logits_bytes = int64_t{64} << 20;  ///< the most that logits may take at once
   };
@@ -37,8 +37,8 @@ class Head final : public LossLayer {
   /// Logits [b, s, V] of x [b, s, H], for generation. `saved` must be null: training goes through loss().
   at::Tensor forward(const at::Tensor& x, Saved* saved) override;
 
-  /// As LossLayer::loss. With `saved`, the projection's weight gradient enters its main_grad now, the rest waits in
-  /// `saved` for B and W.
+  /// As LossLayer::loss. With `saved`, the projection's weight gradient enters its main_grad now, the rest
+  /// waits in `saved` for B and W.
   Loss loss(const at::Tensor& x, const at::Tensor& labels, double gradient_scale, Saved* saved) override;
 
   /// B. `dy` is not used, the loss is the last value; pass an undefined tensor.

@@ -56,7 +56,8 @@ class Layer {
   /// ascending order of microbatches: that is what makes the sums the same bits under every schedule.
   virtual void backward_weight(Saved& saved) = 0;
 
-  /// B and then W, for schedules that do not split them: what only W needs lives only while this layer is at work.
+  /// B and then W, for schedules that do not split them: what only W needs lives only while this layer is at
+  /// work.
   virtual at::Tensor backward(const at::Tensor& dy, Saved& saved);
 
   /// Appends the layer's parameters, in a fixed order. They live as long as the layer.
@@ -72,12 +73,14 @@ struct Loss {
   bool operator==(const Loss&) const = default;
 };
 
-/// The last layer of a model: its output is the loss. `forward` gives predictions, for generation, and keeps nothing.
+/// The last layer of a model: its output is the loss. `forward` gives predictions, for generation, and keeps
+/// nothing.
 class LossLayer : public Layer {
  public:
-  /// F of training and evaluation: the loss of x [b, s, H] against labels [b, s] int64 (-100: not counted). With
-  /// `saved`, B and W will give the gradient of `gradient_scale` times the loss sum: pass 1 / (tokens of the whole
-  /// step) to train on the mean. Keeps nothing without it. In B `dy` is undefined: the loss is the last value.
+  /// F of training and evaluation: the loss of x [b, s, H] against labels [b, s] int64 (-100: not counted).
+  /// With `saved`, B and W will give the gradient of `gradient_scale` times the loss sum: pass 1 / (tokens of
+  /// the whole step) to train on the mean. Keeps nothing without it. In B `dy` is undefined: the loss is the
+  /// last value.
   virtual Loss loss(const at::Tensor& x, const at::Tensor& labels, double gradient_scale, Saved* saved) = 0;
 
   LossLayer* as_loss_layer() final { return this; }

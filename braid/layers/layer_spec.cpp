@@ -5,7 +5,8 @@
 namespace braid::layers {
 
 std::unique_ptr<Layer> make_without_data(const LayerSpec& spec) {
-  require<ConfigError>(static_cast<bool>(spec.make), "the spec of layer ", spec.name, " does not say how to make it");
+  require<ConfigError>(static_cast<bool>(spec.make), "the spec of layer ", spec.name,
+                       " does not say how to make it");
   return spec.make(c10::Device(c10::kMeta));
 }
 
@@ -21,7 +22,8 @@ cost::LayerWork work_of(const LayerSpec& spec, const cost::MicrobatchShape& shap
 
 std::vector<tensor::LayerParameters> parameters_by_layer(std::span<const std::unique_ptr<Layer>> layers,
                                                          std::span<const LayerSpec> specs) {
-  require<InternalError>(layers.size() == specs.size(), "got ", layers.size(), " layers of ", specs.size(), " specs");
+  require<InternalError>(layers.size() == specs.size(), "got ", layers.size(), " layers of ", specs.size(),
+                         " specs");
   std::vector<tensor::LayerParameters> result;
   for (size_t i = 0; i < layers.size(); ++i) {
     result.push_back({.layer = specs[i].name, .parameters = parameters_of(*layers[i])});

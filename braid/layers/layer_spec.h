@@ -15,17 +15,18 @@
 
 namespace braid::layers {
 
-/// A model is a list of these in order, the last a LossLayer's. Two layers that declare parameters with the same slices
-/// are tied: they share one weight.
+/// A model is a list of these in order, the last a LossLayer's. Two layers that declare parameters with the
+/// same slices are tied: they share one weight.
 struct LayerSpec {
   std::string name;  ///< unique in the model: "model.layers.3.mlp"
   std::string kind;  ///< layers of one kind take the same time and keep the same: "mlp"
 
-  /// Whether the model may be cut before this layer. The first layer and the loss never stand alone, whatever they say.
+  /// Whether the model may be cut before this layer. The first layer and the loss never stand alone, whatever
+  /// they say.
   bool may_begin_stage = true;
 
-  /// The layer without memory for its parameters (tensor::allocate_segments makes it). With the device c10::kMeta it
-  /// need only know its parameters.
+  /// The layer without memory for its parameters (tensor::allocate_segments makes it). With the device
+  /// c10::kMeta it need only know its parameters.
   std::function<std::unique_ptr<Layer>(c10::Device)> make;
 
   /// Arithmetic per token. Empty: a product with every parameter that has two dimensions or more.

@@ -152,8 +152,7 @@ TEST_P(HeadLoss, AgainstAutogradForAnyChunkOfLogits) {
   const auto [dtype, logits_bytes] = GetParam();
   constexpr int64_t kHidden = 24, kVocabulary = 37;
   constexpr double kScale = 0.125;
-  Head head(
-      {.hidden = kHidden, .vocabulary = kVocabulary, .logits_bytes = logits_bytes});
+  Head head({.hidden = kHidden, .vocabulary = kVocabulary, .logits_bytes = logits_bytes});
   testing::randomise(head, dtype, 3, 0.2);
   std::vector<tensor::Parameter*> parameters;
   head.append_parameters(parameters);
@@ -202,9 +201,7 @@ TEST(HeadMemory, LogitsNeverExistWhole) {
   const tensor::ArenaScope scope;
   const at::NoGradGuard no_grad;
   constexpr int64_t kHidden = 32, kVocabulary = 4096, kRows = 512, kLogitsBytes = 256 << 10;
-  Head head({.hidden = kHidden,
-             .vocabulary = kVocabulary,
-             .logits_bytes = kLogitsBytes});
+  Head head({.hidden = kHidden, .vocabulary = kVocabulary, .logits_bytes = kLogitsBytes});
   testing::randomise(head, at::kFloat, 1, 0.1);
   const at::Tensor x = random_input(1, kRows, kHidden, at::kFloat, 1);
   const at::Tensor labels = at::arange(kRows, at::kLong).view({1, kRows});
@@ -242,8 +239,8 @@ TEST(AutogradLossLayer, AgainstAutogradOnTheFormula) {
   const at::Tensor weight = at::normal(0.0, 0.3, {11, 6}, generator, at::kDouble).requires_grad_(true);
   AutogradLossLayer layer(
       [=](const at::Tensor& x, const at::Tensor& labels) {
-        return at::cross_entropy_loss(at::linear(x, weight).view({-1, 11}), labels.view(-1), {}, at::Reduction::Sum,
-                                      -100);
+        return at::cross_entropy_loss(at::linear(x, weight).view({-1, 11}), labels.view(-1), {},
+                                      at::Reduction::Sum, -100);
       },
       {{"w", weight}});
   const at::Tensor initial = weight.detach().clone().requires_grad_(true);
@@ -253,8 +250,8 @@ TEST(AutogradLossLayer, AgainstAutogradOnTheFormula) {
   at::Tensor labels = at::arange(6, at::kLong).view({2, 3});
   labels[0][1] = -100;
   const at::Tensor x_reference = x.clone().requires_grad_(true);
-  const at::Tensor expected = at::cross_entropy_loss(at::linear(x_reference, initial).view({-1, 11}), labels.view(-1), {},
-                                                     at::Reduction::Sum, -100);
+  const at::Tensor expected = at::cross_entropy_loss(at::linear(x_reference, initial).view({-1, 11}),
+                                                     labels.view(-1), {}, at::Reduction::Sum, -100);
   const auto gradients = torch::autograd::grad({expected * 0.25}, {initial, x_reference});
   const at::NoGradGuard no_grad;
   const std::unique_ptr<Saved> saved = layer.make_saved();

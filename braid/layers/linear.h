@@ -15,8 +15,8 @@ class LinearSaved final : public Saved {
 
 class Linear final : public Layer {
  public:
-  /// weight [N, K], the slices one below the other: several where one product serves matrices that are apart in
-  /// files. `name` as for tensor::declare_parameter.
+  /// weight [N, K], the slices one below the other: several where one product serves matrices that are apart
+  /// in files. `name` as for tensor::declare_parameter.
   explicit Linear(std::vector<tensor::TensorSlice> slices, std::string name = "");
 
   std::unique_ptr<Saved> make_saved() const override { return std::make_unique<LinearSaved>(); }

@@ -20,7 +20,8 @@ inline void allocate(Layer& layer, at::TensorOptions options) {
   tensor::allocate_segments(tensor::lay_out_segments(parameters, {}, 4), options);
 }
 
-/// The same, and fills every parameter with normal values (norm weights around 1), the same for the same seed.
+/// The same, and fills every parameter with normal values (norm weights around 1), the same for the same
+/// seed.
 inline void randomise(Layer& layer, at::TensorOptions options, uint64_t seed, double deviation) {
   allocate(layer, options);
   std::vector<tensor::Parameter*> parameters;

@@ -24,7 +24,8 @@ at::Tensor values_of(std::vector<tensor::TensorSlice> slices, uint64_t seed = 3)
 TEST(Initialise, ElementIIsNumberIOfTheTensorsStream) {
   const at::Tensor values = values_of({tensor::whole_tensor("w", {3, 5})}).view(-1);
   for (int64_t i = 0; i < 15; ++i) {
-    const double normal = normal_pair(seed_for(3, "w"), static_cast<uint64_t>(i / 2))[static_cast<size_t>(i % 2)];
+    const double normal =
+        normal_pair(seed_for(3, "w"), static_cast<uint64_t>(i / 2))[static_cast<size_t>(i % 2)];
     EXPECT_EQ(values[i].item<float>(), static_cast<float>(normal * 0.5)) << i;
   }
 }
@@ -36,7 +37,8 @@ TEST(Initialise, AnyCutInAnyDimensionGivesTheSameValues) {
     for (int64_t b = 0; b < kColumns; ++b) {
       const at::Tensor part =
           values_of({{.name = "w", .whole = {kRows, kColumns}, .part = {{a, kRows}, {b / 2, b + 1}}}});
-      EXPECT_TRUE(at::equal(part, whole.narrow(0, a, kRows - a).narrow(1, b / 2, b + 1 - b / 2))) << a << ", " << b;
+      EXPECT_TRUE(at::equal(part, whole.narrow(0, a, kRows - a).narrow(1, b / 2, b + 1 - b / 2)))
+          << a << ", " << b;
     }
   }
 }

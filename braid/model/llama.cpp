@@ -98,35 +98,33 @@ std::vector<LayerSpec> llama_layers(const ModelConfig& config) {
              },
          .work = [config](const Shape& shape) { return attention_work(config, shape.sequence_tokens); },
          .saved_bytes = [config](const Shape& shape) { return attention_saved_bytes(config, shape); }});
-    specs.push_back(
-        {.name = name + ".mlp",
-         .kind = "mlp",
-         .may_begin_stage = false,
-         .make =
-             [config, name](c10::Device) {
-               return std::make_unique<layers::Mlp>(
-                   layers::Mlp::Options{.name = name,
-                                        .hidden = config.hidden_size,
-                                        .intermediate = config.intermediate_size,
-                                        .norm_eps = config.rms_norm_eps});
-             },
-         .work = [config](const Shape&) { return mlp_work(config); },
-         .saved_bytes = [config](const Shape& shape) { return mlp_saved_bytes(config, shape); }});
+    specs.push_back({.name = name + ".mlp",
+                     .kind = "mlp",
+                     .may_begin_stage = false,
+                     .make =
+                         [config, name](c10::Device) {
+                           return std::make_unique<layers::Mlp>(
+                               layers::Mlp::Options{.name = name,
+                                                    .hidden = config.hidden_size,
+                                                    .intermediate = config.intermediate_size,
+                                                    .norm_eps = config.rms_norm_eps});
+                         },
+                     .work = [config](const Shape&) { return mlp_work(config); },
+                     .saved_bytes = [config](const Shape& shape) { return mlp_saved_bytes(config, shape); }});
   }
-  specs.push_back(
-      {.name = "lm_head",
-       .kind = "head",
-       .may_begin_stage = false,
-       .make =
-           [config, embedding](c10::Device) {
-             layers::Head::Options options = {.hidden = config.hidden_size,
-                                              .vocabulary = config.vocab_size,
-                                              .norm_eps = config.rms_norm_eps};
-             if (config.tie_word_embeddings) options.name = embedding;
-             return std::make_unique<layers::Head>(options);
-           },
-       .work = [config](const Shape&) { return head_work(config); },
-       .saved_bytes = [config](const Shape& shape) { return head_saved_bytes(config, shape); }});
+  specs.push_back({.name = "lm_head",
+                   .kind = "head",
+                   .may_begin_stage = false,
+                   .make =
+                       [config, embedding](c10::Device) {
+                         layers::Head::Options options = {.hidden = config.hidden_size,
+                                                          .vocabulary = config.vocab_size,
+                                                          .norm_eps = config.rms_norm_eps};
+                         if (config.tie_word_embeddings) options.name = embedding;
+                         return std::make_unique<layers::Head>(options);
+                       },
+                   .work = [config](const Shape&) { return head_work(config); },
+                   .saved_bytes = [config](const Shape& shape) { return head_saved_bytes(config, shape); }});
   return specs;
 }
 

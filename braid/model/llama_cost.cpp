@@ -38,8 +38,8 @@ cost::LayerWork embedding_work(const ModelConfig& model) {
   return {.forward_flops = 0, .activation_elements = 5 * sizes_of(model).hidden};
 }
 
-// A norm and a residual sum, six passes over H each with their gradients; RoPE in place, both ways. Products: q, k, v
-// and o, then q k^T and its product with v.
+// A norm and a residual sum, six passes over H each with their gradients; RoPE in place, both ways. Products:
+// q, k, v and o, then q k^T and its product with v.
 cost::LayerWork attention_work(const ModelConfig& model, int64_t sequence_tokens) {
   require<ConfigError>(sequence_tokens >= 1, "a sequence must have at least 1 token, got ", sequence_tokens);
   const Sizes n = sizes_of(model);
@@ -48,8 +48,8 @@ cost::LayerWork attention_work(const ModelConfig& model, int64_t sequence_tokens
           .activation_elements = 12 * n.hidden + 4 * (n.queries + n.keys)};
 }
 
-// A norm and a residual sum; SwiGLU reads gate and up and writes their product, and backward reads the three and writes
-// two.
+// A norm and a residual sum; SwiGLU reads gate and up and writes their product, and backward reads the three
+// and writes two.
 cost::LayerWork mlp_work(const ModelConfig& model) {
   const Sizes n = sizes_of(model);
   return {.forward_flops = 6 * n.hidden * n.intermediate,
@@ -93,8 +93,8 @@ cost::SavedBytes mlp_saved_bytes(const ModelConfig& model, const cost::Microbatc
   const int64_t forward_to_backward = shape.tokens() * (2 * hidden + 2 * intermediate) * shape.element_bytes +
                                       shape.tokens() * shape.wide_element_bytes;
   // The norm, the activation, dy and the gradient of gate and up; the norm's weight gradient.
-  const int64_t backward_to_weight =
-      shape.tokens() * (2 * hidden + 3 * intermediate) * shape.element_bytes + hidden * shape.wide_element_bytes;
+  const int64_t backward_to_weight = shape.tokens() * (2 * hidden + 3 * intermediate) * shape.element_bytes +
+                                     hidden * shape.wide_element_bytes;
   return {.forward_to_backward = forward_to_backward, .backward_to_weight = backward_to_weight};
 }
 
@@ -104,6 +104,5 @@ cost::SavedBytes head_saved_bytes(const ModelConfig& model, const cost::Microbat
                                  shape.tokens() * shape.wide_element_bytes,
           .backward_to_weight = model.hidden_size * shape.wide_element_bytes};
 }
-
 
 }  // namespace braid::model

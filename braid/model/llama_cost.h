@@ -14,12 +14,12 @@ namespace braid::model {
 /// The whole model; a tied matrix counts once. Throws InternalError if it does not fit into 64 bits.
 int64_t llama_parameters(const config::ModelConfig& model);
 
-/// Of the layers: the embedding, the two halves of a decoder layer, the head. Attention counts the (query, key) pairs
-/// of a causal mask, (s + 1) / 2 keys a token, which is what flash attention computes; together that is 6 N + 6 L n d
-/// (s + 1) operations a token and training step for the N parameters that are multiplied (all matrices but the
-/// embedding's), what is computed again to save memory not counted, as in the usual definition of MFU (Chowdhery et al.
-/// 2022, arXiv:2204.02311, appendix B, which counts attention without the mask, twice as much). Throws ConfigError if
-/// the sequence has no tokens.
+/// Of the layers: the embedding, the two halves of a decoder layer, the head. Attention counts the (query,
+/// key) pairs of a causal mask, (s + 1) / 2 keys a token, which is what flash attention computes; together
+/// that is 6 N + 6 L n d (s + 1) operations a token and training step for the N parameters that are
+/// multiplied (all matrices but the embedding's), what is computed again to save memory not counted, as in
+/// the usual definition of MFU (Chowdhery et al. 2022, arXiv:2204.02311, appendix B, which counts attention
+/// without the mask, twice as much). Throws ConfigError if the sequence has no tokens.
 cost::LayerWork embedding_work(const config::ModelConfig& model);
 cost::LayerWork attention_work(const config::ModelConfig& model, int64_t sequence_tokens);
 cost::LayerWork mlp_work(const config::ModelConfig& model);

@@ -59,7 +59,8 @@ TEST(LlamaCost, TrainingTakesSixOperationsAParameterAndTheAttention) {
   const int64_t s = 2048;
   const int64_t norms = (2 * 32 + 1) * int64_t{4096};
   const int64_t multiplied = llama_parameters(model) - model.vocab_size * model.hidden_size - norms;
-  EXPECT_EQ(flops_of(llama_layers(model), s), 6.0 * static_cast<double>(multiplied) + 6.0 * 32 * 4096 * (s + 1));
+  EXPECT_EQ(flops_of(llama_layers(model), s),
+            6.0 * static_cast<double>(multiplied) + 6.0 * 32 * 4096 * (s + 1));
 }
 
 TEST(LlamaCost, CausalScoresCountEveryPairOnce) {
@@ -67,7 +68,8 @@ TEST(LlamaCost, CausalScoresCountEveryPairOnce) {
   const int64_t s = 7;
   double pairs = 0;
   for (int64_t query = 0; query < s; ++query) pairs += static_cast<double>(query + 1);
-  // Two products of 2 d operations a pair and head; the projections are what is left for one key a token more.
+  // Two products of 2 d operations a pair and head; the projections are what is left for one key a token
+  // more.
   const double a_key = attention_work(model, 2).forward_flops - attention_work(model, 1).forward_flops;
   const double projections = attention_work(model, 1).forward_flops - 2 * a_key;
   EXPECT_EQ((attention_work(model, s).forward_flops - projections) * s, pairs * 2 * 2 * 4 * 2);

@@ -16,7 +16,8 @@ namespace {
 struct Parameters {
   Parameters(std::vector<std::vector<int64_t>> sizes, at::ScalarType dtype, uint64_t seed) {
     for (size_t i = 0; i < sizes.size(); ++i) {
-      all.push_back(tensor::declare_parameter({tensor::whole_tensor(std::to_string(i), std::move(sizes[i]))}));
+      all.push_back(
+          tensor::declare_parameter({tensor::whole_tensor(std::to_string(i), std::move(sizes[i]))}));
     }
     std::vector<tensor::LayerParameters> layers = {{.layer = "", .parameters = {}}};
     for (tensor::Parameter& parameter : all) layers[0].parameters.push_back(&parameter);
@@ -112,7 +113,8 @@ TEST(AdamW, SegmentsDoNotShowInTheNumbers) {
     Parameters together(sizes, dtype, 7);
     AdamW adamw = adamw_over(together, {.weight_decay = 0.1});
     for (int step = 0; step < 3; ++step) {
-      for (size_t i = 0; i < sizes.size(); ++i) set_gradient(together.all[i], 100 * i + static_cast<uint64_t>(step));
+      for (size_t i = 0; i < sizes.size(); ++i)
+        set_gradient(together.all[i], 100 * i + static_cast<uint64_t>(step));
       adamw.step(1e-2, 0.7);
     }
     for (size_t i = 0; i < sizes.size(); ++i) {
@@ -126,7 +128,8 @@ TEST(AdamW, SegmentsDoNotShowInTheNumbers) {
     }
     const tensor::SegmentLayout& layout = together.segments[0].layout;
     const int64_t end = layout.offsets[0] + layout.members[0]->numel();
-    EXPECT_EQ(together.segments[0].values.narrow(0, end, layout.offsets[1] - end).abs().sum().item<double>(), 0);
+    EXPECT_EQ(together.segments[0].values.narrow(0, end, layout.offsets[1] - end).abs().sum().item<double>(),
+              0);
   }
 }
 

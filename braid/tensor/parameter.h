@@ -1,4 +1,5 @@
-// A parameter: what it is in the model's files, its value, and the main gradient that every microbatch adds into.
+// A parameter: what it is in the model's files, its value, and the main gradient that every microbatch adds
+// into.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,8 +18,8 @@ enum class InitialValues {
   kGiven,  ///< those of Parameter::leaf
 };
 
-/// Owned by its layer; segments, the optimizer and the files refer to it. A layer only declares its parameters: they
-/// have values and gradients once allocate_segments has made room for them.
+/// Owned by its layer; segments, the optimizer and the files refer to it. A layer only declares its
+/// parameters: they have values and gradients once allocate_segments has made room for them.
 struct Parameter {
   std::string name;                 ///< of the whole, unique in the model
   std::vector<TensorSlice> slices;  ///< what it holds of which tensors, one after another along dimension 0
@@ -37,9 +38,9 @@ struct Parameter {
   int64_t numel() const;
 };
 
-/// A parameter without memory that holds `slices`: matrices decay and begin normal, vectors do not decay and begin as
-/// ones. `name` may be empty where there is one slice: then it is the slice's. Throws ShapeError unless the slices
-/// agree in all dimensions but the first.
+/// A parameter without memory that holds `slices`: matrices decay and begin normal, vectors do not decay and
+/// begin as ones. `name` may be empty where there is one slice: then it is the slice's. Throws ShapeError
+/// unless the slices agree in all dimensions but the first.
 Parameter declare_parameter(std::vector<TensorSlice> slices, std::string name = "");
 
 /// A slice and where its values are.

@@ -14,7 +14,9 @@ int64_t padded(int64_t numel) { return (numel + kSegmentUnit - 1) / kSegmentUnit
 
 void bind(Parameter& parameter, int64_t offset, const Segment& segment) {
   const std::vector<int64_t> sizes = parameter.sizes();
-  const auto view = [&](const at::Tensor& flat) { return flat.narrow(0, offset, parameter.numel()).view(sizes); };
+  const auto view = [&](const at::Tensor& flat) {
+    return flat.narrow(0, offset, parameter.numel()).view(sizes);
+  };
   parameter.value = view(segment.values);
   parameter.main_grad = view(segment.gradients);
   if (!parameter.leaf.defined()) return;
@@ -38,8 +40,9 @@ std::vector<SegmentLayout> lay_out_segments(std::span<const LayerParameters> lay
   std::vector<SegmentLayout> layouts;
   for (const LayerParameters& layer : layers) {
     if (layer.parameters.empty()) continue;
-    const bool begins = cut.anchors.empty() ? layouts.empty() || layouts.back().numel * element_bytes >= cut.bytes
-                                            : layouts.empty() || std::ranges::count(cut.anchors, layer.layer) > 0;
+    const bool begins = cut.anchors.empty()
+                            ? layouts.empty() || layouts.back().numel * element_bytes >= cut.bytes
+                            : layouts.empty() || std::ranges::count(cut.anchors, layer.layer) > 0;
     if (begins) layouts.emplace_back();
     SegmentLayout& layout = layouts.back();
     for (Parameter* parameter : layer.parameters) {

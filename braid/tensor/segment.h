@@ -1,7 +1,7 @@
 // Parameters in flat buffers: values in one, main gradients in another.
 //
-// What moves or updates many parameters (an optimizer, sharding, offload) works on runs of a segment instead of on
-// tensors one by one.
+// What moves or updates many parameters (an optimizer, sharding, offload) works on runs of a segment instead
+// of on tensors one by one.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,15 +15,16 @@
 
 namespace braid::tensor {
 
-/// Every parameter begins at a multiple of so many elements: 64 bytes of the smallest dtype, so that no parameter of
-/// any dtype shares a cache line with another. What lies between two is padding, always 0.
+/// Every parameter begins at a multiple of so many elements: 64 bytes of the smallest dtype, so that no
+/// parameter of any dtype shares a cache line with another. What lies between two is padding, always 0.
 inline constexpr int64_t kSegmentUnit = 32;
 
 /// Where a chunk's parameters are cut into segments. A layer is never cut.
 struct SegmentCut {
-  int64_t bytes = int64_t{32} << 20;     ///< a segment ends with the layer that brings its values to so many bytes
-  std::vector<std::string> anchors = {};  ///< if there are any: a segment begins with each layer so named, bytes do
-                                          ///< not matter
+  int64_t bytes =
+      int64_t{32} << 20;  ///< a segment ends with the layer that brings its values to so many bytes
+  std::vector<std::string> anchors = {};  ///< if there are any: a segment begins with each layer so named,
+                                          ///< bytes do not matter
 };
 
 /// A layer's name, and its parameters that need memory.
@@ -39,8 +40,8 @@ struct SegmentLayout {
   int64_t numel = 0;             ///< of either buffer, padding included
 };
 
-/// How `layers`' parameters fall into segments, their values taking `element_bytes` an element. Pure: parameters need
-/// no memory for it.
+/// How `layers`' parameters fall into segments, their values taking `element_bytes` an element. Pure:
+/// parameters need no memory for it.
 std::vector<SegmentLayout> lay_out_segments(std::span<const LayerParameters> layers, const SegmentCut& cut,
                                             int64_t element_bytes);
 
@@ -51,8 +52,8 @@ struct Segment {
 };
 
 /// Gives every parameter of `layouts` its value and main gradient, as views of its segment's two buffers, in
-/// `options`' dtype and device. Contents are undefined; a parameter with a `leaf` takes over the leaf's values, and
-/// the leaf its memory.
+/// `options`' dtype and device. Contents are undefined; a parameter with a `leaf` takes over the leaf's
+/// values, and the leaf its memory.
 std::vector<Segment> allocate_segments(std::span<const SegmentLayout> layouts, at::TensorOptions options);
 
 /// Gives `parameter`, which is tied to `owner`, the owner's value and a main gradient of its own.

@@ -32,9 +32,9 @@ void validate(const TensorSlice& slice) {
                       " dimensions, but its slice ", slice.part.size());
   for (size_t i = 0; i < slice.whole.size(); ++i) {
     const Range& range = slice.part[i];
-    require<ShapeError>(0 <= range.begin && range.begin <= range.end && range.end <= slice.whole[i], slice.name,
-                        ": [", range.begin, ", ", range.end, ") is not within dimension ", i, " of size ",
-                        slice.whole[i]);
+    require<ShapeError>(0 <= range.begin && range.begin <= range.end && range.end <= slice.whole[i],
+                        slice.name, ": [", range.begin, ", ", range.end, ") is not within dimension ", i,
+                        " of size ", slice.whole[i]);
   }
 }
 

@@ -1,4 +1,5 @@
-// Which part of which tensor something is: the one description that initialisation, files and resharding share.
+// Which part of which tensor something is: the one description that initialisation, files and resharding
+// share.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +46,8 @@ struct ElementRun {
   int64_t count = 0;
 };
 
-/// Calls `visit` with the slice's runs in the order of the part; each is as long as it can be, so the whole tensor is
-/// one run.
+/// Calls `visit` with the slice's runs in the order of the part; each is as long as it can be, so the whole
+/// tensor is one run.
 void for_each_run(const TensorSlice& slice, const std::function<void(const ElementRun&)>& visit);
 
 }  // namespace braid::tensor

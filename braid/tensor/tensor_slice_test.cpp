@@ -14,7 +14,8 @@ std::vector<int64_t> indices_of(const TensorSlice& slice) {
   for (size_t i = 0; i < slice.whole.size(); ++i) {
     std::vector<int64_t> next;
     for (const int64_t outer : indices) {
-      for (int64_t at = slice.part[i].begin; at < slice.part[i].end; ++at) next.push_back(outer * slice.whole[i] + at);
+      for (int64_t at = slice.part[i].begin; at < slice.part[i].end; ++at)
+        next.push_back(outer * slice.whole[i] + at);
     }
     indices = std::move(next);
   }
@@ -43,8 +44,10 @@ TEST(TensorSlice, RunsCoverEverySmallSliceInOrder) {
           for (int64_t b0 = 0; b0 <= b; ++b0) {
             for (int64_t b1 = b0; b1 <= b; ++b1) {
               expect_runs_like_indices({.name = "w", .whole = {a, b}, .part = {{a0, a1}, {b0, b1}}});
-              expect_runs_like_indices({.name = "w", .whole = {a, 2, b}, .part = {{a0, a1}, {0, 2}, {b0, b1}}});
-              expect_runs_like_indices({.name = "w", .whole = {2, a, b}, .part = {{1, 2}, {a0, a1}, {b0, b1}}});
+              expect_runs_like_indices(
+                  {.name = "w", .whole = {a, 2, b}, .part = {{a0, a1}, {0, 2}, {b0, b1}}});
+              expect_runs_like_indices(
+                  {.name = "w", .whole = {2, a, b}, .part = {{1, 2}, {a0, a1}, {b0, b1}}});
             }
           }
         }

@@ -168,7 +168,8 @@ std::vector<tensor::Range> cut_into_stages(std::span<const layers::LayerSpec> la
   begins.push_back(static_cast<int64_t>(layers.size()));
   std::vector<tensor::Range> result;
   for (const cost::StageLayers& blocks : cost::partition(costs, stages)) {
-    result.push_back({begins[static_cast<size_t>(blocks.first_layer)], begins[static_cast<size_t>(blocks.end_layer)]});
+    result.push_back(
+        {begins[static_cast<size_t>(blocks.first_layer)], begins[static_cast<size_t>(blocks.end_layer)]});
   }
   return result;
 }
@@ -185,12 +186,14 @@ PipelinePlan make_plan(const config::PretrainOptions& options, std::vector<layer
     plan.compute = read_csv(options, *file);
     shape = plan.compute.shape;
   }
-  require<ConfigError>(plan.layers.size() >= 2, "a model needs a layer and a loss, got ", plan.layers.size(), " layers");
+  require<ConfigError>(plan.layers.size() >= 2, "a model needs a layer and a loss, got ", plan.layers.size(),
+                       " layers");
   const auto inner = std::span(plan.layers).subspan(1, plan.layers.size() - 2);
-  const auto blocks = std::ranges::count_if(inner, [](const auto& layer) { return layer.may_begin_stage; }) + 1;
+  const auto blocks =
+      std::ranges::count_if(inner, [](const auto& layer) { return layer.may_begin_stage; }) + 1;
   require<ConfigError>(shape.stages() <= blocks, "the model can be cut into at most ", blocks,
-                       " stages (one a decoder layer), fewer than the ", shape.stages(), " stages of ", shape.ranks,
-                       " ranks with ", shape.chunks_per_rank, " chunks each");
+                       " stages (one a decoder layer), fewer than the ", shape.stages(), " stages of ",
+                       shape.ranks, " ranks with ", shape.chunks_per_rank, " chunks each");
   const cost::MicrobatchShape microbatch = microbatch_of(options);
   plan.stage_layers = cut_into_stages(plan.layers, microbatch, shape.stages());
   plan.memory_bytes = stage_memory(plan, microbatch);

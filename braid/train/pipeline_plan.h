@@ -27,12 +27,12 @@ struct PlannedTie {
 
 /// The same on every rank that was given the same.
 struct PipelinePlan {
-  schedule::Schedule compute;         ///< compute actions only
-  schedule::Schedule step;            ///< what the executor runs
+  schedule::Schedule compute;  ///< compute actions only
+  schedule::Schedule step;     ///< what the executor runs
   std::vector<layers::LayerSpec> layers;
   std::vector<tensor::Range> stage_layers;  ///< which of the layers each stage holds
-  schedule::Memory memory_bytes;      ///< what each stage keeps of a microbatch
-  std::optional<PlannedTie> tied;     ///< where the model has one
+  schedule::Memory memory_bytes;            ///< what each stage keeps of a microbatch
+  std::optional<PlannedTie> tied;           ///< where the model has one
 
   int32_t ranks() const { return compute.shape.ranks; }
   int32_t stages() const { return compute.shape.stages(); }
@@ -71,8 +71,8 @@ PipelinePlan make_plan(const config::PretrainOptions& options, std::vector<layer
 /// The directions in which activations and gradients flow between the ranks of `schedule`, ascending.
 std::vector<comm::Edge> edges_of(const schedule::Schedule& schedule);
 
-/// Which layers each of `stages` stages holds, all of them in order, such that the most expensive stage costs as little
-/// as possible (cost::partition) for sequences as in `shape`.
+/// Which layers each of `stages` stages holds, all of them in order, such that the most expensive stage costs
+/// as little as possible (cost::partition) for sequences as in `shape`.
 std::vector<tensor::Range> cut_into_stages(std::span<const layers::LayerSpec> layers,
                                            const cost::MicrobatchShape& shape, int64_t stages);
 

@@ -20,8 +20,8 @@
 #include "braid/pipeline/layer_chunk.h"
 #include "braid/report/interval_meter.h"
 #include "braid/schedule/csv.h"
-#include "braid/schedule/passes/forward_only.h"
 #include "braid/schedule/memory.h"
+#include "braid/schedule/passes/forward_only.h"
 #include "braid/tensor/memory.h"
 #include "braid/train/microbatch_source.h"
 #include "braid/train/part_times.h"
@@ -243,7 +243,8 @@ void Rank::describe() const {
   std::string holds;
   for (const int32_t stage : plan_.stages_of(job_.world.rank)) {
     const std::span<const layers::LayerSpec> layers = plan_.layers_of(stage);
-    holds += cat("stage ", stage, " of ", plan_.stages(), " (", layers.front().name, " to ", layers.back().name, "), ");
+    holds += cat("stage ", stage, " of ", plan_.stages(), " (", layers.front().name, " to ",
+                 layers.back().name, "), ");
   }
   say("this rank: ", holds, mine, " parameters, ", at::get_num_threads(), " compute threads");
   for (const std::string& line : source_->describe()) say(line);
@@ -326,12 +327,11 @@ void Rank::train(PretrainSummary& summary) {
                              {.curve = curve_of(o), .max_grad_norm = o.max_grad_norm, .device = device_});
   const int64_t samples = o.per_device_train_batch_size * o.gradient_accumulation_steps;
   const int64_t eval_every = o.eval_steps.value_or(o.logging_steps);
-  report::IntervalMeter interval(
-      {.max_steps = o.max_steps,
-       .samples_per_step = samples,
-       .ranks = ranks_,
-       .rank = job_.world.rank,
-       .flops_per_token = flops_per_token()});
+  report::IntervalMeter interval({.max_steps = o.max_steps,
+                                  .samples_per_step = samples,
+                                  .ranks = ranks_,
+                                  .rank = job_.world.rank,
+                                  .flops_per_token = flops_per_token()});
   const std::array<int64_t, 2> profiled =
       o.profile_steps ? config::profiled_steps(*o.profile_steps) : std::array<int64_t, 2>{1, 0};
   const auto train_begin = Clock::now();

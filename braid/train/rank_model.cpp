@@ -8,7 +8,8 @@ namespace braid::train {
 namespace {
 
 /// The parameter of `earlier` layers to which `parameter` is tied, or null.
-tensor::Parameter* owner_of(const tensor::Parameter& parameter, const std::vector<tensor::Parameter*>& earlier) {
+tensor::Parameter* owner_of(const tensor::Parameter& parameter,
+                            const std::vector<tensor::Parameter*>& earlier) {
   const auto found = std::ranges::find_if(
       earlier, [&](const tensor::Parameter* other) { return tensor::is_tied(*other, parameter); });
   return found == earlier.end() ? nullptr : *found;

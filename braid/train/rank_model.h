@@ -21,23 +21,23 @@ struct StageModel {
   std::vector<tensor::Parameter*> parameters() const { return layers::parameters_of(layers); }
 };
 
-/// Two parameters on this rank that are one weight. `user` shares the value of `owner`, which comes first in the model
-/// and is the one that is updated; each has a main gradient of its own.
+/// Two parameters on this rank that are one weight. `user` shares the value of `owner`, which comes first in
+/// the model and is the one that is updated; each has a main gradient of its own.
 struct LocalTie {
   tensor::Parameter* owner = nullptr;
   tensor::Parameter* user = nullptr;
 };
 
 struct RankModel {
-  std::vector<StageModel> stages;    ///< by chunk, which is the order of their places in the model
+  std::vector<StageModel> stages;  ///< by chunk, which is the order of their places in the model
   std::vector<LocalTie> local_ties;
 
   std::vector<tensor::Parameter*> parameters() const;
   bool is_user(const tensor::Parameter& parameter) const;
 };
 
-/// The layers of `stages`, each a range of a model's specs, with undefined weights in `options`' dtype and device.
-/// Tied parameters of one rank share their value.
+/// The layers of `stages`, each a range of a model's specs, with undefined weights in `options`' dtype and
+/// device. Tied parameters of one rank share their value.
 RankModel make_rank_model(std::span<const std::span<const layers::LayerSpec>> stages,
                           const tensor::SegmentCut& cut, at::TensorOptions options);
 

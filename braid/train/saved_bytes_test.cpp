@@ -64,7 +64,8 @@ TEST_P(SavedBytesOf, EveryLayerEqualsTheFormula) {
     } else {
       x = stage.layers[i]->forward(x, saved.back().get());
     }
-    EXPECT_EQ(saved.back()->bytes(), specs[i].saved_bytes(shape).forward_to_backward) << "layer " << i << " after F";
+    EXPECT_EQ(saved.back()->bytes(), specs[i].saved_bytes(shape).forward_to_backward)
+        << "layer " << i << " after F";
     kept += saved.back()->bytes();
   }
   constexpr int64_t kTensors = 16;  // at most this many live ones, each rounded up to the allocator's unit
@@ -76,7 +77,8 @@ TEST_P(SavedBytesOf, EveryLayerEqualsTheFormula) {
   at::Tensor dy;
   for (size_t i = stage.layers.size(); i-- > 0;) {
     dy = stage.layers[i]->backward_input(dy, *saved[i]);
-    EXPECT_EQ(saved[i]->bytes(), specs[i].saved_bytes(shape).backward_to_weight) << "layer " << i << " after B";
+    EXPECT_EQ(saved[i]->bytes(), specs[i].saved_bytes(shape).backward_to_weight)
+        << "layer " << i << " after B";
   }
   x.reset();
   for (size_t i = stage.layers.size(); i-- > 0;) {

@@ -22,8 +22,8 @@ at::Tensor part_of(at::Tensor whole, const tensor::TensorSlice& slice) {
   return whole;
 }
 
-/// Names of all tensors of the model, to tell what a directory holds beyond them. A tied head may stand in files, though
-/// it is no tensor of its own here.
+/// Names of all tensors of the model, to tell what a directory holds beyond them. A tied head may stand in
+/// files, though it is no tensor of its own here.
 std::vector<std::string> names_of_model(std::span<const layers::LayerSpec> layers) {
   std::vector<std::string> names = {"lm_head.weight"};
   for (const layers::LayerSpec& spec : layers) {
@@ -60,7 +60,8 @@ void export_weights(std::span<tensor::Parameter* const> parameters, const std::f
   std::vector<SliceValues> mine_all;
   for (const tensor::Parameter* parameter : parameters) {
     for (SliceValues& one : tensor::slices_of(*parameter)) {
-      require<InternalError>(one.slice.is_whole(), "only whole tensors can be exported, not ", to_string(one.slice));
+      require<InternalError>(one.slice.is_whole(), "only whole tensors can be exported, not ",
+                             to_string(one.slice));
       mine_all.push_back(std::move(one));
     }
   }

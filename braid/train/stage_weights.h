@@ -13,18 +13,18 @@
 
 namespace braid::train {
 
-/// Fills `parameters` from the safetensors of `directory`, each slice from the tensor of its name. Returns the
-/// directory's tensors that the model of `layers` has no place for. Local: every rank reads its own part. Throws
-/// DataError if a tensor is missing, damaged, or of another shape.
+/// Fills `parameters` from the safetensors of `directory`, each slice from the tensor of its name. Returns
+/// the directory's tensors that the model of `layers` has no place for. Local: every rank reads its own part.
+/// Throws DataError if a tensor is missing, damaged, or of another shape.
 std::vector<std::string> load_weights(std::span<tensor::Parameter* const> parameters,
                                       const std::filesystem::path& directory,
                                       std::span<const layers::LayerSpec> layers);
 
-/// Writes the whole model as a directory that transformers' LlamaForCausalLM loads: each rank of `pipeline` its
-/// `parameters` as its own shard file, rank 0 the index and config.json beside them. Every tensor must be among the
-/// parameters of one rank, once and whole. Values in their compute dtype. Collective over `pipeline`, whose ranks must
-/// see one file system. Throws DataError if a file cannot be written; an interrupted export is never taken for a whole
-/// one.
+/// Writes the whole model as a directory that transformers' LlamaForCausalLM loads: each rank of `pipeline`
+/// its `parameters` as its own shard file, rank 0 the index and config.json beside them. Every tensor must be
+/// among the parameters of one rank, once and whole. Values in their compute dtype. Collective over
+/// `pipeline`, whose ranks must see one file system. Throws DataError if a file cannot be written; an
+/// interrupted export is never taken for a whole one.
 void export_weights(std::span<tensor::Parameter* const> parameters, const std::filesystem::path& directory,
                     const config::ModelConfig& config, comm::Communicator& pipeline);
 

@@ -34,8 +34,9 @@ struct TrainingStepOptions {
 class TrainingStep {
  public:
   /// Collective over `pipeline`: ranks exchange how many parameters each counts in the norm.
-  TrainingStep(const PipelinePlan& plan, const RankModel& model, pipeline::Executor& executor, TiedWeight& tied,
-               optim::AdamW& adamw, comm::Communicator& pipeline, const TrainingStepOptions& options);
+  TrainingStep(const PipelinePlan& plan, const RankModel& model, pipeline::Executor& executor,
+               TiedWeight& tied, optim::AdamW& adamw, comm::Communicator& pipeline,
+               const TrainingStepOptions& options);
 
   /// Step `step`, counted from 1, on `microbatches`. The gradient is that of the mean loss over all tokens
   /// with a label. Collective over the pipeline: the schedule's messages and one all-gather of a few numbers
