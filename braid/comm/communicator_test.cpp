@@ -37,18 +37,17 @@ TEST_P(Collectives, AgreeWithPlainSumsAndCopies) {
         at::Tensor expected = at::zeros({count}, dtype);
         for (int rank = 0; rank < n; ++rank) expected += numbers(rank, count, dtype);
         at::Tensor sum = numbers(world.rank, count, dtype);
-        axis.all_reduce_sum(sum);
+        axis.all_reduce_sum(sum).wait();
         EXPECT_TRUE(at::equal(sum, expected));
 
         for (int root = 0; root < n; ++root) {
           at::Tensor shared = numbers(world.rank, count, dtype);
-          axis.broadcast(shared, root);
+          axis.broadcast(shared, root).wait();
           EXPECT_TRUE(at::equal(shared, numbers(root, count, dtype)));
         }
-        const std::vector<at::Tensor> all = axis.all_gather(numbers(world.rank, count, dtype));
-        ASSERT_EQ(all.size(), static_cast<size_t>(n));
-        for (int rank = 0; rank < n; ++rank)
-          EXPECT_TRUE(at::equal(all[static_cast<size_t>(rank)], numbers(rank, count, dtype)));
+        const at::Tensor all = axis.all_gather(numbers(world.rank, count, dtype)).wait();
+        ASSERT_EQ(all.sizes(), at::IntArrayRef({n, count}));
+        for (int rank = 0; rank < n; ++rank) EXPECT_TRUE(at::equal(all[rank], numbers(rank, count, dtype)));
       }
     }
   });
@@ -75,7 +74,7 @@ TEST_P(Collectives, BarrierHoldsAllUntilTheLast) {
     Communicator axis(store, group_of_all(world, "dp"), within(kPlenty));
     std::this_thread::sleep_for(milliseconds(10 * world.rank));
     ++arrived;
-    axis.barrier();
+    axis.barrier().wait();
     EXPECT_EQ(arrived, n);
   });
 }
@@ -90,8 +89,8 @@ TEST(Communicator, GroupsOfAMeshDoNotMixUp) {
     Communicator mp(store, {.axis = "mp", .ranks = {2 * row, 2 * row + 1}, .index = column}, within(kPlenty));
     at::Tensor a = at::full({3}, world.rank, at::kFloat);
     at::Tensor b = a.clone();
-    dp.all_reduce_sum(a);
-    mp.all_reduce_sum(b);
+    dp.all_reduce_sum(a).wait();
+    mp.all_reduce_sum(b).wait();
     EXPECT_EQ(a[0].item<float>(), static_cast<float>(2 * column + 2));
     EXPECT_EQ(b[0].item<float>(), static_cast<float>(4 * row + 1));
   });
@@ -106,7 +105,7 @@ TEST(Communicator, TheSumHasTheSameBitsOnAllRanksAndEveryTime) {
     run_ranks(4, [&](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
       Communicator axis(store, group_of_all(world, "dp"), within(kPlenty));
       at::Tensor sum = inputs[static_cast<size_t>(world.rank)].clone();
-      axis.all_reduce_sum(sum);
+      axis.all_reduce_sum(sum).wait();
       sums[4 * run + static_cast<size_t>(world.rank)] = sum;
     });
   }
@@ -118,7 +117,7 @@ TEST(Communicator, CallsThatDoNotMatchAreNamedInsteadOfHanging) {
       run_failing_ranks(2, [](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
         Communicator axis(store, group_of_all(world, "dp"), within(kPlenty));
         at::Tensor tensor = at::zeros({world.rank == 0 ? 10 : 20});
-        axis.all_reduce_sum(tensor);
+        axis.all_reduce_sum(tensor).wait();
       });
   for (const auto& message : messages) {
     ASSERT_TRUE(message.has_value());
@@ -130,9 +129,9 @@ TEST(Communicator, CallsThatDoNotMatchAreNamedInsteadOfHanging) {
         Communicator axis(store, group_of_all(world, "dp"), within(kPlenty));
         at::Tensor tensor = at::zeros({4});
         if (world.rank == 0) {
-          axis.barrier();
+          axis.barrier().wait();
         } else {
-          axis.broadcast(tensor, 1);
+          axis.broadcast(tensor, 1).wait();
         }
       });
   for (const auto& message : others) {
@@ -147,9 +146,9 @@ TEST(Communicator, UnsuitableTensorsAreRefused) {
   run_ranks(2, [](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
     Communicator axis(store, group_of_all(world, "dp"), within(kPlenty));
     at::Tensor transposed = at::zeros({2, 3}).t();
-    EXPECT_THROW(axis.all_reduce_sum(transposed), ShapeError);
-    EXPECT_THROW(axis.broadcast(transposed, 2), InternalError);
-    axis.barrier();
+    EXPECT_THROW((void)axis.all_reduce_sum(transposed), ShapeError);
+    EXPECT_THROW((void)axis.broadcast(transposed, 2), InternalError);
+    axis.barrier().wait();
   });
 }
 
@@ -159,7 +158,7 @@ TEST(Communicator, AGlooInterfaceMayBeNamed) {
     EXPECT_EQ(options.local_address, "127.0.0.1") << "the master is on the loopback device";
     Communicator axis(store, group_of_all(world, "dp"), options);
     at::Tensor one = at::ones({1});
-    axis.all_reduce_sum(one);
+    axis.all_reduce_sum(one).wait();
     EXPECT_EQ(one.item<float>(), 2.0f);
   });
   const auto messages =
@@ -187,7 +186,7 @@ TEST(Communicator, ARankThatDoesNotComeToACollectiveEndsItInTime) {
   const auto messages =
       run_failing_ranks(2, [](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
         Communicator axis(store, group_of_all(world, "dp"), within(milliseconds(300)));
-        if (world.rank == 0) axis.barrier();
+        if (world.rank == 0) axis.barrier().wait();
         if (world.rank == 1) std::this_thread::sleep_for(milliseconds(1000));
       });
   EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(5000));
@@ -202,7 +201,7 @@ TEST(Communicator, ARankThatThrowsEndsTheOthersAtOnce) {
     run_ranks(3, [](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
       Communicator axis(store, group_of_all(world, "dp"), within(kPlenty));
       require<DataError>(world.rank != 2, "the file is damaged");
-      axis.barrier();
+      axis.barrier().wait();
     });
     FAIL() << "no exception";
   } catch (const RankFailure& failure) {

@@ -276,7 +276,7 @@ TEST(PipelineLink, PendingMessagesMayOutliveTheLinkAndBeDropped) {
       sent.wait(kNoDescription);
       EXPECT_EQ(tensor.sum().item<float>(), 7.0f * (1 << 20));
       late = link.send(at::ones({1 << 20}), other, MessageKind::kGradient, 0);
-      pp.barrier();
+      pp.barrier().wait();
     }
     EXPECT_FALSE(late.done());
   });

@@ -17,8 +17,8 @@
 #include "braid/pipeline/layer_chunk.h"
 #include "braid/report/interval_meter.h"
 #include "braid/schedule/csv.h"
-#include "braid/schedule/passes/forward_only.h"
 #include "braid/schedule/memory.h"
+#include "braid/schedule/passes/forward_only.h"
 #include "braid/tensor/memory.h"
 #include "braid/train/microbatch_source.h"
 #include "braid/train/part_times.h"
@@ -249,7 +249,7 @@ void Rank::evaluate(int64_t step, PretrainSummary& summary) {
     values[1] += static_cast<double>(loss.tokens);
   }
   totals = totals.to(device_);
-  pipeline_.broadcast(totals, plan_.last_rank());
+  pipeline_.broadcast(totals, plan_.last_rank()).wait();
   totals = totals.cpu();
   const report::EvalMetrics metrics = {
       .global_step = step,
@@ -358,7 +358,7 @@ PretrainSummary Rank::run() {
     export_weights(model_.stages, output / "hf", job_.model, pipeline_);
     job_.reporter.line(cat("model exported to ", (output / "hf").string()));
   }
-  pipeline_.barrier();  // nobody leaves while a neighbour still waits for its last message
+  pipeline_.barrier().wait();  // nobody leaves while a neighbour still waits for its last message
   return summary;
 }
 

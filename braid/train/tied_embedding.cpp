@@ -5,13 +5,6 @@
 #include <algorithm>
 
 namespace braid::train {
-namespace {
-
-// Above every tag of a schedule's hand-overs.
-constexpr int64_t kGradientTag = comm::kTagCount - 1;
-
-}  // namespace
-
 TiedEmbedding::TiedEmbedding(const RankModel& model, const config::ModelConfig& config, int first_rank,
                              int last_rank, comm::PipelineLink* link)
     : model_(&model), link_(link) {
@@ -55,8 +48,8 @@ void TiedEmbedding::join_gradients() {
   }
   at::Tensor& mine = place_ == Place::kEmbeddingOnly ? model_->embedding->weight().main_grad
                                                      : model_->head->projection().weight().main_grad;
-  comm::Pending receive = link_->receive(received_, peer_, comm::MessageKind::kGradient, kGradientTag);
-  comm::Pending send = link_->send(mine, peer_, comm::MessageKind::kGradient, kGradientTag);
+  comm::Pending receive = link_->receive(received_, peer_, comm::MessageKind::kTiedGradient, 0);
+  comm::Pending send = link_->send(mine, peer_, comm::MessageKind::kTiedGradient, 0);
   receive.wait([] { return "the other half of the tied embedding's gradient"; });
   send.wait([] { return "the send of the tied embedding's gradient"; });
   mine.add_(received_);  // a + b and b + a are the same bits
