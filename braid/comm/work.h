@@ -21,6 +21,9 @@ class Operation;
 class [[nodiscard]] Work {
  public:
   Work() = default;  // empty: nothing under way
+  ~Work() = default;
+  Work(Work&&) noexcept = default;
+  Work& operator=(Work&&) noexcept = default;
 
   /// The operation's result, as the collective documents it; an undefined tensor if empty, as it is
   /// after the first wait.
