@@ -215,7 +215,6 @@ int64_t bytes_on_the_wire() {
 TEST_P(Collectives, SendWhatIsCountedAndNoMore) {
   const int n = GetParam();
   constexpr int64_t kNumel = 1 << 20;
-  constexpr int64_t kHeaders = 4 * kNumel / 100;  // of the messages, and of the barriers around them
   const std::map<const char*, std::function<Work(Communicator&, const at::Tensor&)>> calls = {
       {"all_reduce_sum", [](Communicator& axis, const at::Tensor& t) { return axis.all_reduce_sum(t); }},
       {"broadcast", [](Communicator& axis, const at::Tensor& t) { return axis.broadcast(t, 0); }},
@@ -235,7 +234,7 @@ TEST_P(Collectives, SendWhatIsCountedAndNoMore) {
       axis.barrier().wait();
     });
     EXPECT_GE(sent, counted);
-    EXPECT_LE(sent, counted + kHeaders);
+    EXPECT_LE(sent, counted + counted / 100) << "headers, and the barriers around the call, take less than a hundredth";
   }
 }
 
