@@ -5,31 +5,29 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <sstream>
+#include <utility>
 
 #include "braid/base/checked.h"
 #include "braid/base/error.h"
-#include "braid/base/text.h"
-#include "braid/comm/error_text.h"
+#include "braid/comm/operation.h"
 
 namespace braid::comm {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+constexpr std::array kNames = {"all_reduce_sum", "broadcast", "all_gather", "barrier"};
 
-constexpr std::array kCallNames = {"all_reduce_sum", "broadcast", "all_gather", "all_gather_bytes",
-                                   "barrier"};
-
-std::string ranks_text(const Group& group) {
-  std::string text;
-  for (const int rank : group.ranks) text += cat(text.empty() ? "" : ", ", rank);
-  return text;
+// Elements of a tensor of `numel` that member `index` of `n` adds up.
+int64_t shard_numel(int64_t numel, int64_t n, int64_t index) {
+  return numel / n + (index < numel % n ? 1 : 0);
 }
 
+// What members compare: {collective, dtype, numel, root}.
+using CallFields = std::array<int64_t, 4>;
+
 std::string call_text(const int64_t* fields) {
-  const auto call = static_cast<size_t>(fields[0]);
-  if (call >= kCallNames.size()) return "an unknown operation";
-  std::string text = kCallNames[call];
+  const auto collective = static_cast<size_t>(fields[0]);
+  if (collective >= kNames.size()) return "an unknown operation";
+  std::string text = kNames[collective];
   if (fields[2] >= 0)
     text += cat(" of ", fields[2], " x ", c10::toString(static_cast<at::ScalarType>(fields[1])));
   if (fields[3] >= 0) text += cat(" from member ", fields[3]);
@@ -38,151 +36,197 @@ std::string call_text(const int64_t* fields) {
 
 }  // namespace
 
+const char* name_of(Collective collective) { return kNames.at(static_cast<size_t>(collective)); }
+
+std::ostream& operator<<(std::ostream& out, Collective collective) { return out << name_of(collective); }
+
+struct Communicator::Call {
+  Collective collective;
+  at::Tensor tensor;  // undefined if the members bring none
+  int root = -1;      // none
+};
+
+// The backend's exchanges, each waited for: by this thread on CPUs, by the current stream on GPUs. All
+// tensors are flat.
+class Communicator::Channel {
+ public:
+  Channel(const c10::intrusive_ptr<c10d::Store>& store, const Group& group, const BackendOptions& options)
+      : options_(options),
+        backend_(connect_backend(store, cat("communicator/", group.axis, "/", group.ranks.front()), group,
+                                 options)),
+        runner_(options.device.is_cuda() ? detail::make_stream_runner(group, options)
+                                         : detail::make_thread_runner(group, options)) {}
+
+  detail::Runner& runner() { return *runner_; }
+
+  void broadcast(const at::Tensor& tensor, int root) {
+    std::vector<at::Tensor> tensors = {tensor};
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    finish(*backend_->broadcast(tensors, options));
+  }
+
+  /// `all` holds as many elements of each member as `mine`, one after another.
+  void all_gather(at::Tensor mine, at::Tensor all) { finish(*backend_->_allgather_base(all, mine)); }
+
+  /// Sends `sent[i]` elements to member i and receives `received[i]` from it, one after another.
+  void all_to_all(at::Tensor from, std::vector<int64_t> sent, at::Tensor to, std::vector<int64_t> received) {
+    finish(*backend_->alltoall_base(to, from, received, sent));
+  }
+
+ private:
+  void finish(c10d::Work& work) const {
+    if (options_.device.is_cuda()) {
+      work.wait();
+      return;
+    }
+    // Gloo's own timeout names the reason; ours, a little later, is for what it might miss.
+    if (!work.wait(options_.timeout + std::chrono::milliseconds(2000))) throw std::runtime_error("aborted");
+  }
+
+  const BackendOptions options_;
+  c10::intrusive_ptr<c10d::Backend> backend_;
+  std::unique_ptr<detail::Runner> runner_;  // last: its tasks use the backend
+};
+
 Communicator::Communicator(const c10::intrusive_ptr<c10d::Store>& store, Group group,
                            const BackendOptions& options, CallCheck check)
-    : group_(std::move(group)), device_(options.device), timeout_(options.timeout), check_(check) {
+    : group_(std::move(group)), device_(options.device), check_(check) {
   if (group_.size() == 1) return;
-  backend_ =
-      connect_backend(store, cat("communicator/", group_.axis, "/", group_.ranks.front()), group_, options);
+  channel_ = std::make_unique<Channel>(store, group_, options);
   try {
-    barrier();  // NCCL connects at its first call: better here, where the error says so
+    barrier().wait();  // NCCL connects at its first call: better here, where the error says so
   } catch (const CommError& error) {
     throw CommError(cat("connecting the ", group_.axis, " group: ", error.what()));
   }
+  traffic_ = {};
 }
 
 Communicator::~Communicator() = default;
 Communicator::Communicator(Communicator&&) noexcept = default;
 
-void Communicator::fail(const char* what, Clock::time_point begin, const std::exception& error) const {
-  const std::chrono::duration<double> waited = Clock::now() - begin;
-  throw CommError(cat(member_name(group_, group_.index), ": ", what, " over ranks ", ranks_text(group_),
-                      " failed after ", fixed(waited.count(), 1), " s (timeout ",
-                      static_cast<double>(timeout_.count()) / 1000.0, " s): ", short_reason(error),
-                      "; see the logs of the other ranks"));
+void Communicator::require_suitable(Collective collective, const at::Tensor& tensor) const {
+  require<ShapeError>(tensor.defined(), name_of(collective), " needs a tensor, got an undefined one");
+  require<ShapeError>(tensor.layout() == at::kStrided && tensor.is_contiguous(), name_of(collective),
+                      " needs a contiguous tensor, got sizes ", tensor.sizes(), " with strides ",
+                      tensor.layout() == at::kStrided ? tensor.strides() : at::IntArrayRef());
+  require<ShapeError>(tensor.device().type() == device_.type(), name_of(collective), " over the ",
+                      group_.axis, " axis needs a tensor on ", device_.str(), ", got one on ",
+                      tensor.device().str());
 }
 
-void Communicator::finish(const c10::intrusive_ptr<c10d::Work>& work, const char* what,
-                          Clock::time_point begin) const {
-  if (device_.is_cuda()) {
-    work->wait();
-    return;
+Work Communicator::start(const Call& call, at::Tensor result, std::vector<at::Tensor> scratch,
+                         std::function<void(Channel&)> exchange) {
+  if (!channel_) return Work(detail::ended_operation(std::move(result)));
+  Channel* const channel = channel_.get();
+  std::vector<at::Tensor> tensors = std::move(scratch);
+  for (const at::Tensor& tensor : {call.tensor, result}) {
+    if (tensor.defined()) tensors.push_back(tensor);
   }
-  // Gloo's own timeout names the reason; ours, a little later, is for what it might miss.
-  const bool done = work->wait(timeout_ + std::chrono::milliseconds(2000));
-  if (!done) fail(what, begin, std::runtime_error("aborted"));
+  std::function<void()> compare = [] {};
+  if (check_ == CallCheck::kOn) {
+    const bool has_tensor = call.tensor.defined();
+    const CallFields fields = {static_cast<int64_t>(call.collective),
+                               has_tensor ? static_cast<int64_t>(call.tensor.scalar_type()) : -1,
+                               has_tensor ? call.tensor.numel() : -1, call.root};
+    at::Tensor mine = at::tensor(fields, at::kLong).to(device_);
+    at::Tensor all = at::empty({size() * std::ssize(fields)}, mine.options());
+    tensors.insert(tensors.end(), {mine, all});
+    compare = [channel, group = group_, fields, mine = std::move(mine), all = std::move(all)] {
+      channel->all_gather(mine, all);
+      const at::Tensor calls = all.cpu();
+      for (int i = 0; i < group.size(); ++i) {
+        const int64_t* theirs = calls.const_data_ptr<int64_t>() + i * std::ssize(fields);
+        require<CommError>(std::equal(fields.begin(), fields.end(), theirs), "the ranks of the ", group.axis,
+                           " group do not do the same: ", member_name(group, group.index), " calls ",
+                           call_text(fields.data()), ", ", member_name(group, i), " calls ",
+                           call_text(theirs));
+      }
+    };
+  }
+  return Work(channel->runner().start(
+      {.name = name_of(call.collective),
+       .run =
+           [channel, compare = std::move(compare), exchange = std::move(exchange)] {
+             compare();
+             exchange(*channel);
+           },
+       .result = std::move(result),
+       .tensors = std::move(tensors),
+       .gpu_wait = call.collective == Collective::kBarrier ? detail::Wait::kHost : detail::Wait::kStream}));
 }
 
-std::vector<at::Tensor> Communicator::gather(const at::Tensor& tensor, const char* what) const {
-  const Clock::time_point begin = Clock::now();
-  std::vector<std::vector<at::Tensor>> outputs(1);
-  for (int i = 0; i < size(); ++i) outputs.front().push_back(at::empty_like(tensor));
-  std::vector<at::Tensor> inputs = {tensor};
-  try {
-    finish(backend_->allgather(outputs, inputs), what, begin);
-  } catch (const std::exception& error) {
-    fail(what, begin, error);
-  }
-  return std::move(outputs.front());
+Work Communicator::all_reduce_sum(const at::Tensor& tensor) {
+  require_suitable(Collective::kAllReduceSum, tensor);
+  const int64_t n = size();
+  const int64_t numel = tensor.numel();
+  const int64_t mine = shard_numel(numel, n, index());
+  traffic_.add(Collective::kAllReduceSum, (numel + (n - 2) * mine) * tensor.element_size());
+  std::vector<int64_t> shards;
+  for (int64_t i = 0; i < n; ++i) shards.push_back(shard_numel(numel, n, i));
+  const std::vector<int64_t> own_shards(static_cast<size_t>(n), mine);
+  const at::Tensor flat = tensor.view({numel});
+  const at::Tensor terms = n == 1 ? at::Tensor() : at::empty({n * mine}, tensor.options());
+  return start({.collective = Collective::kAllReduceSum, .tensor = tensor}, tensor, {terms},
+               [=](Channel& channel) {
+                 if (numel == 0) return;
+                 channel.all_to_all(flat, shards, terms, own_shards);
+                 const at::Tensor rows = terms.view({n, mine});
+                 const at::Tensor sum = rows[0];
+                 for (int64_t i = 1; i < n; ++i) sum.add_(rows[i]);
+                 rows.narrow(0, 1, n - 1).copy_(sum.expand({n - 1, mine}));
+                 channel.all_to_all(terms, own_shards, flat, shards);
+               });
 }
 
-void Communicator::check_call(Call call, const at::Tensor& tensor, int root) const {
-  const char* const what = kCallNames[static_cast<size_t>(call)];
-  if (tensor.defined()) {
-    require<ShapeError>(tensor.is_contiguous() && tensor.layout() == at::kStrided, what,
-                        " needs a contiguous tensor, got sizes ", tensor.sizes(), " with strides ",
-                        tensor.is_sparse() ? at::IntArrayRef() : tensor.strides());
-    require<ShapeError>(tensor.device().type() == device_.type(), what, " over the ", group_.axis,
-                        " axis needs a tensor on ", device_.str(), ", got one on ", tensor.device().str());
-  }
-  if (check_ == CallCheck::kOff) return;
-  at::Tensor own = at::empty({4}, at::kLong);
-  int64_t* fields = own.mutable_data_ptr<int64_t>();
-  fields[0] = static_cast<int64_t>(call);
-  fields[1] = tensor.defined() ? static_cast<int64_t>(tensor.scalar_type()) : -1;
-  fields[2] = tensor.defined() ? tensor.numel() : -1;
-  fields[3] = root;
-  std::vector<at::Tensor> calls = gather(own.to(device_), what);
-  for (int i = 0; i < size(); ++i) {
-    const at::Tensor theirs = calls[static_cast<size_t>(i)].cpu();
-    const int64_t* their_fields = theirs.const_data_ptr<int64_t>();
-    require<CommError>(std::equal(fields, fields + 4, their_fields), "the ranks of the ", group_.axis,
-                       " group do not do the same: ", member_name(group_, group_.index), " calls ",
-                       call_text(fields), ", ", member_name(group_, i), " calls ", call_text(their_fields));
-  }
-}
-
-void Communicator::all_reduce_sum(at::Tensor& tensor) {
-  if (!backend_) return;
-  check_call(Call::kAllReduceSum, tensor, -1);
-  if (tensor.numel() == 0) return;
-  const Clock::time_point begin = Clock::now();
-  try {
-    std::vector<at::Tensor> tensors = {tensor};
-    finish(backend_->allreduce(tensors), "all_reduce_sum", begin);
-  } catch (const std::exception& error) {
-    fail("all_reduce_sum", begin, error);
-  }
-}
-
-void Communicator::broadcast(at::Tensor& tensor, int root) {
+Work Communicator::broadcast(const at::Tensor& tensor, int root) {
   require<InternalError>(0 <= root && root < size(), "broadcast from member ", root, " of ", size());
-  if (!backend_) return;
-  check_call(Call::kBroadcast, tensor, root);
-  if (tensor.numel() == 0) return;
-  const Clock::time_point begin = Clock::now();
-  try {
-    std::vector<at::Tensor> tensors = {tensor};
-    c10d::BroadcastOptions options;
-    options.rootRank = root;
-    finish(backend_->broadcast(tensors, options), "broadcast", begin);
-  } catch (const std::exception& error) {
-    fail("broadcast", begin, error);
-  }
+  require_suitable(Collective::kBroadcast, tensor);
+  const int64_t receivers = index() == root ? size() - 1 : 0;
+  traffic_.add(Collective::kBroadcast, receivers * narrow<int64_t>(tensor.nbytes()));
+  return start({.collective = Collective::kBroadcast, .tensor = tensor, .root = root}, tensor, {},
+               [=](Channel& channel) {
+                 if (tensor.numel() > 0) channel.broadcast(tensor, root);
+               });
 }
 
-std::vector<at::Tensor> Communicator::all_gather(const at::Tensor& tensor) {
-  if (!backend_) return {tensor.clone()};
-  check_call(Call::kAllGather, tensor, -1);
-  if (tensor.numel() == 0)
-    return std::vector<at::Tensor>(static_cast<size_t>(size()), at::empty_like(tensor));
-  return gather(tensor, "all_gather");
+Work Communicator::all_gather(const at::Tensor& mine) {
+  require_suitable(Collective::kAllGather, mine);
+  traffic_.add(Collective::kAllGather, (size() - 1) * narrow<int64_t>(mine.nbytes()));
+  std::vector<int64_t> sizes = mine.sizes().vec();
+  sizes.insert(sizes.begin(), size());
+  const at::Tensor all = at::empty(sizes, mine.options());
+  if (size() == 1) all[0].copy_(mine);
+  return start({.collective = Collective::kAllGather, .tensor = mine}, all, {}, [=](Channel& channel) {
+    if (mine.numel() > 0) channel.all_gather(mine.view({-1}), all.view({-1}));
+  });
+}
+
+Work Communicator::barrier() {
+  traffic_.add(Collective::kBarrier, size() - 1);
+  const at::TensorOptions options = at::TensorOptions(at::kByte).device(device_);
+  const at::Tensor here = at::zeros({1}, options);
+  const at::Tensor all = at::empty({size()}, options);
+  return start({.collective = Collective::kBarrier}, {}, {here, all},
+               [=](Channel& channel) { channel.all_gather(here, all); });
 }
 
 std::vector<std::string> Communicator::all_gather_bytes(const std::string& bytes) {
-  if (!backend_) return {bytes};
-  check_call(Call::kAllGatherBytes, {}, -1);
-  const auto length = narrow<int64_t>(bytes.size());
-  std::vector<int64_t> lengths;
-  for (const at::Tensor& one :
-       gather(at::full({1}, length, at::TensorOptions(at::kLong).device(device_)), "all_gather_bytes")) {
-    lengths.push_back(one.item<int64_t>());
-  }
-  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
-  std::vector<std::string> result(lengths.size());
+  const at::Tensor length =
+      at::full({1}, narrow<int64_t>(bytes.size()), at::TensorOptions(at::kLong).device(device_));
+  const at::Tensor lengths = all_gather(length).wait().cpu();
+  const auto* const length_of = lengths.const_data_ptr<int64_t>();
+  std::vector<std::string> result(static_cast<size_t>(size()));
+  const int64_t longest = lengths.max().item<int64_t>();
   if (longest == 0) return result;
   at::Tensor padded = at::zeros({longest}, at::kByte);
   std::memcpy(padded.mutable_data_ptr<uint8_t>(), bytes.data(), bytes.size());
-  const std::vector<at::Tensor> all = gather(padded.to(device_), "all_gather_bytes");
+  const at::Tensor all = all_gather(padded.to(device_)).wait().cpu();
   for (size_t i = 0; i < result.size(); ++i) {
-    const at::Tensor one = all[i].cpu();
-    result[i].assign(reinterpret_cast<const char*>(one.const_data_ptr<uint8_t>()),
-                     static_cast<size_t>(lengths[i]));
+    const uint8_t* const begin = all.const_data_ptr<uint8_t>() + static_cast<int64_t>(i) * longest;
+    result[i].assign(reinterpret_cast<const char*>(begin), static_cast<size_t>(length_of[i]));
   }
   return result;
-}
-
-void Communicator::barrier() {
-  if (!backend_) return;
-  check_call(Call::kBarrier, {}, -1);
-  const Clock::time_point begin = Clock::now();
-  try {
-    std::vector<at::Tensor> one = {at::ones({1}, at::TensorOptions(at::kFloat).device(device_))};
-    finish(backend_->allreduce(one), "barrier", begin);
-    if (device_.is_cuda()) one.front().item<float>();
-  } catch (const std::exception& error) {
-    fail("barrier", begin, error);
-  }
 }
 
 }  // namespace braid::comm

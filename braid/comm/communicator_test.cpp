@@ -3,7 +3,15 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <map>
 #include <thread>
 
 #include "braid/base/error.h"
@@ -37,18 +45,17 @@ TEST_P(Collectives, AgreeWithPlainSumsAndCopies) {
         at::Tensor expected = at::zeros({count}, dtype);
         for (int rank = 0; rank < n; ++rank) expected += numbers(rank, count, dtype);
         at::Tensor sum = numbers(world.rank, count, dtype);
-        axis.all_reduce_sum(sum);
+        axis.all_reduce_sum(sum).wait();
         EXPECT_TRUE(at::equal(sum, expected));
 
         for (int root = 0; root < n; ++root) {
           at::Tensor shared = numbers(world.rank, count, dtype);
-          axis.broadcast(shared, root);
+          axis.broadcast(shared, root).wait();
           EXPECT_TRUE(at::equal(shared, numbers(root, count, dtype)));
         }
-        const std::vector<at::Tensor> all = axis.all_gather(numbers(world.rank, count, dtype));
-        ASSERT_EQ(all.size(), static_cast<size_t>(n));
-        for (int rank = 0; rank < n; ++rank)
-          EXPECT_TRUE(at::equal(all[static_cast<size_t>(rank)], numbers(rank, count, dtype)));
+        const at::Tensor all = axis.all_gather(numbers(world.rank, count, dtype)).wait();
+        ASSERT_EQ(all.sizes(), at::IntArrayRef({n, count}));
+        for (int rank = 0; rank < n; ++rank) EXPECT_TRUE(at::equal(all[rank], numbers(rank, count, dtype)));
       }
     }
   });
@@ -75,12 +82,10 @@ TEST_P(Collectives, BarrierHoldsAllUntilTheLast) {
     Communicator axis(store, group_of_all(world, "dp"), within(kPlenty));
     std::this_thread::sleep_for(milliseconds(10 * world.rank));
     ++arrived;
-    axis.barrier();
+    axis.barrier().wait();
     EXPECT_EQ(arrived, n);
   });
 }
-
-INSTANTIATE_TEST_SUITE_P(Sizes, Collectives, testing::Range(1, 5));
 
 TEST(Communicator, GroupsOfAMeshDoNotMixUp) {
   run_ranks(4, [](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
@@ -90,35 +95,157 @@ TEST(Communicator, GroupsOfAMeshDoNotMixUp) {
     Communicator mp(store, {.axis = "mp", .ranks = {2 * row, 2 * row + 1}, .index = column}, within(kPlenty));
     at::Tensor a = at::full({3}, world.rank, at::kFloat);
     at::Tensor b = a.clone();
-    dp.all_reduce_sum(a);
-    mp.all_reduce_sum(b);
+    dp.all_reduce_sum(a).wait();
+    mp.all_reduce_sum(b).wait();
     EXPECT_EQ(a[0].item<float>(), static_cast<float>(2 * column + 2));
     EXPECT_EQ(b[0].item<float>(), static_cast<float>(4 * row + 1));
   });
 }
 
-TEST(Communicator, TheSumHasTheSameBitsOnAllRanksAndEveryTime) {
-  at::manual_seed(1);
-  std::vector<at::Tensor> inputs;
-  for (int rank = 0; rank < 4; ++rank) inputs.push_back(at::randn({10'001}));
-  std::vector<at::Tensor> sums(8);
-  for (size_t run = 0; run < 2; ++run) {
-    run_ranks(4, [&](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
-      Communicator axis(store, group_of_all(world, "dp"), within(kPlenty));
-      at::Tensor sum = inputs[static_cast<size_t>(world.rank)].clone();
-      axis.all_reduce_sum(sum);
-      sums[4 * run + static_cast<size_t>(world.rank)] = sum;
+// Random values of very different sizes, so that every order of adding them has bits of its own.
+std::vector<at::Tensor> random_terms(int n, int64_t count, at::ScalarType dtype) {
+  at::Generator generator = at::detail::createCPUGenerator(static_cast<uint64_t>(count + 7 * n));
+  std::vector<at::Tensor> terms;
+  for (int rank = 0; rank < n; ++rank) {
+    const at::Tensor scale = at::randn({count}, generator, at::kDouble).mul_(3).exp_();
+    terms.push_back(at::randn({count}, generator, at::kDouble).mul_(scale).to(dtype));
+  }
+  return terms;
+}
+
+at::Tensor plain_sum(const std::vector<at::Tensor>& terms) {
+  at::Tensor sum = terms.front().clone();
+  for (size_t i = 1; i < terms.size(); ++i) sum.add_(terms[i]);
+  return sum;
+}
+
+TEST_P(Collectives, SumInTheOrderOfTheAxisBitForBit) {
+  const int n = GetParam();
+  run_ranks(n, [n](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
+    Communicator axis(store, group_of_all(world, "dp"), within(kPlenty));
+    for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
+      for (const int64_t count : {0, 1, 2, 3, 5, 1000, 1001, 1002, 1003, 100'003}) {
+        SCOPED_TRACE(testing::Message() << c10::toString(dtype) << " x " << count);
+        const std::vector<at::Tensor> terms = random_terms(n, count, dtype);
+        const at::Tensor expected = plain_sum(terms);
+        if (n > 2 && count >= 1000) {
+          const std::vector<at::Tensor> reversed(terms.rbegin(), terms.rend());
+          EXPECT_FALSE(at::equal(plain_sum(reversed), expected)) << "the order makes no difference";
+        }
+        const at::Tensor sum = axis.all_reduce_sum(terms[static_cast<size_t>(world.rank)]).wait();
+        EXPECT_EQ(std::memcmp(sum.const_data_ptr(), expected.const_data_ptr(), expected.nbytes()), 0);
+      }
+    }
+  });
+}
+
+TEST_P(Collectives, KeepTheShapeOfTheTensors) {
+  const int n = GetParam();
+  run_ranks(n, [n](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
+    Communicator axis(store, group_of_all(world, "dp"), within(kPlenty));
+    for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{}, {3, 5}, {2, 0, 4}}) {
+      std::vector<int64_t> gathered = sizes;
+      gathered.insert(gathered.begin(), n);
+      EXPECT_EQ(axis.all_gather(at::ones(sizes)).wait().sizes(), at::IntArrayRef(gathered));
+      EXPECT_TRUE(at::equal(axis.all_reduce_sum(at::ones(sizes)).wait(), at::full(sizes, n, at::kFloat)));
+    }
+  });
+}
+
+struct Sent {
+  std::vector<int64_t> all_reduce_sum;  // bytes of each member
+  int64_t from_root;
+  int64_t all_gather;
+  int64_t all_gather_bytes;  // of strings that are 3 bytes at the longest
+  int64_t barrier;
+};
+
+// For 10 float32 (40 bytes), by the number of members. Summed over the members, each all-reduce is 80 (n -
+// 1).
+const std::map<int, Sent> kSent = {{1, {{0}, 0, 0, 0, 0}},
+                                   {2, {{40, 40}, 40, 40, 11, 1}},
+                                   {3, {{56, 52, 52}, 80, 80, 22, 2}},
+                                   {4, {{64, 64, 56, 56}, 120, 120, 33, 3}}};
+
+TEST_P(Collectives, CountCallsAndBytesByTheFormulas) {
+  const int n = GetParam();
+  for (const CallCheck check : {CallCheck::kOn, CallCheck::kOff}) {
+    run_ranks(n, [&](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
+      const Sent& sent = kSent.at(n);
+      Communicator axis(store, group_of_all(world, "dp"), within(kPlenty), check);
+      EXPECT_EQ(axis.traffic(), CollectiveTraffic{}) << "connecting counts";
+      const at::Tensor tensor = at::ones({2, 5});
+      axis.all_reduce_sum(tensor).wait();
+      EXPECT_EQ(axis.traffic(),
+                (CollectiveTraffic{{{Collective::kAllReduceSum,
+                                     {1, sent.all_reduce_sum[static_cast<size_t>(world.rank)]}}}}));
+
+      const CollectiveTraffic before = axis.traffic();
+      const int64_t bytes = world.rank == n - 1 ? sent.from_root : 0;
+      for (int i = 0; i < 3; ++i) axis.broadcast(tensor, n - 1).wait();
+      axis.all_gather(tensor).wait();
+      axis.barrier().wait();
+      axis.all_reduce_sum(at::ones({0})).wait();
+      EXPECT_EQ(axis.traffic() - before, (CollectiveTraffic{{{Collective::kAllReduceSum, {1, 0}},
+                                                             {Collective::kBroadcast, {3, 3 * bytes}},
+                                                             {Collective::kAllGather, {1, sent.all_gather}},
+                                                             {Collective::kBarrier, {1, sent.barrier}}}}));
+
+      const CollectiveTraffic then = axis.traffic();
+      axis.all_gather_bytes(world.rank == 0 ? "abc" : "");
+      EXPECT_EQ(axis.traffic() - then,
+                (CollectiveTraffic{{{Collective::kAllGather, {2, sent.all_gather_bytes}}}}));
     });
   }
-  for (const at::Tensor& sum : sums) EXPECT_TRUE(at::equal(sum, sums.front()));
 }
+
+// What the kernel has sent over all TCP connections of this process.
+int64_t bytes_on_the_wire() {
+  int64_t sent = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    tcp_info info = {};
+    socklen_t size = sizeof(info);
+    const int fd = std::stoi(entry.path().filename());
+    if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0)
+      sent += static_cast<int64_t>(info.tcpi_bytes_sent - info.tcpi_bytes_retrans);
+  }
+  return sent;
+}
+
+TEST_P(Collectives, SendWhatIsCountedAndNoMore) {
+  const int n = GetParam();
+  constexpr int64_t kNumel = 1 << 20;
+  const std::map<const char*, std::function<Work(Communicator&, const at::Tensor&)>> calls = {
+      {"all_reduce_sum", [](Communicator& axis, const at::Tensor& t) { return axis.all_reduce_sum(t); }},
+      {"broadcast", [](Communicator& axis, const at::Tensor& t) { return axis.broadcast(t, 0); }},
+      {"all_gather", [](Communicator& axis, const at::Tensor& t) { return axis.all_gather(t); }}};
+  for (const auto& [name, call] : calls) {
+    SCOPED_TRACE(name);
+    std::atomic<int64_t> counted = 0;
+    int64_t sent = 0;
+    run_ranks(n, [&](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
+      Communicator axis(store, group_of_all(world, "dp"), within(kPlenty));
+      if (world.rank == 0) sent -= bytes_on_the_wire();
+      axis.barrier().wait();
+      call(axis, at::ones({kNumel})).wait();
+      for (const auto& [collective, tally] : axis.traffic().tallies) counted += tally.bytes;
+      axis.barrier().wait();
+      if (world.rank == 0) sent += bytes_on_the_wire();
+      axis.barrier().wait();
+    });
+    EXPECT_GE(sent, counted);
+    EXPECT_LE(sent, counted + counted / 100) << "headers, and the barriers around the call, take less than a hundredth";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, Collectives, testing::Range(1, 5));
 
 TEST(Communicator, CallsThatDoNotMatchAreNamedInsteadOfHanging) {
   const auto messages =
       run_failing_ranks(2, [](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
         Communicator axis(store, group_of_all(world, "dp"), within(kPlenty));
         at::Tensor tensor = at::zeros({world.rank == 0 ? 10 : 20});
-        axis.all_reduce_sum(tensor);
+        axis.all_reduce_sum(tensor).wait();
       });
   for (const auto& message : messages) {
     ASSERT_TRUE(message.has_value());
@@ -130,9 +257,9 @@ TEST(Communicator, CallsThatDoNotMatchAreNamedInsteadOfHanging) {
         Communicator axis(store, group_of_all(world, "dp"), within(kPlenty));
         at::Tensor tensor = at::zeros({4});
         if (world.rank == 0) {
-          axis.barrier();
+          axis.barrier().wait();
         } else {
-          axis.broadcast(tensor, 1);
+          axis.broadcast(tensor, 1).wait();
         }
       });
   for (const auto& message : others) {
@@ -143,13 +270,17 @@ TEST(Communicator, CallsThatDoNotMatchAreNamedInsteadOfHanging) {
   }
 }
 
-TEST(Communicator, UnsuitableTensorsAreRefused) {
+TEST(Communicator, UnsuitableTensorsAreRejected) {
   run_ranks(2, [](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
     Communicator axis(store, group_of_all(world, "dp"), within(kPlenty));
     at::Tensor transposed = at::zeros({2, 3}).t();
-    EXPECT_THROW(axis.all_reduce_sum(transposed), ShapeError);
-    EXPECT_THROW(axis.broadcast(transposed, 2), InternalError);
-    axis.barrier();
+    EXPECT_THROW((void)axis.all_reduce_sum(transposed), ShapeError);
+    EXPECT_THROW((void)axis.all_gather(transposed), ShapeError);
+    EXPECT_THROW((void)axis.all_gather(at::Tensor()), ShapeError);
+    EXPECT_THROW((void)axis.broadcast(transposed, 1), ShapeError);
+    EXPECT_THROW((void)axis.broadcast(transposed, 2), InternalError);
+    EXPECT_EQ(axis.traffic(), CollectiveTraffic{});
+    axis.barrier().wait();
   });
 }
 
@@ -159,7 +290,7 @@ TEST(Communicator, AGlooInterfaceMayBeNamed) {
     EXPECT_EQ(options.local_address, "127.0.0.1") << "the master is on the loopback device";
     Communicator axis(store, group_of_all(world, "dp"), options);
     at::Tensor one = at::ones({1});
-    axis.all_reduce_sum(one);
+    axis.all_reduce_sum(one).wait();
     EXPECT_EQ(one.item<float>(), 2.0f);
   });
   const auto messages =
@@ -187,7 +318,7 @@ TEST(Communicator, ARankThatDoesNotComeToACollectiveEndsItInTime) {
   const auto messages =
       run_failing_ranks(2, [](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
         Communicator axis(store, group_of_all(world, "dp"), within(milliseconds(300)));
-        if (world.rank == 0) axis.barrier();
+        if (world.rank == 0) axis.barrier().wait();
         if (world.rank == 1) std::this_thread::sleep_for(milliseconds(1000));
       });
   EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(5000));
@@ -202,7 +333,7 @@ TEST(Communicator, ARankThatThrowsEndsTheOthersAtOnce) {
     run_ranks(3, [](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
       Communicator axis(store, group_of_all(world, "dp"), within(kPlenty));
       require<DataError>(world.rank != 2, "the file is damaged");
-      axis.barrier();
+      axis.barrier().wait();
     });
     FAIL() << "no exception";
   } catch (const RankFailure& failure) {

@@ -19,14 +19,17 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostFormats = 16;
 
-// Gloo takes tags of 31 bits: control | upwards | kind | format (4) | tag (24).
+// Gloo takes tags of 31 bits: upwards | kind (2) | format (4) | tag (24). The kinds leave one value for the
+// link's own messages.
 constexpr int kFormatShift = 24;
-constexpr int kKindBit = 1 << 28;
-constexpr int kUpwardsBit = 1 << 29;
-constexpr int kControlBit = 1 << 30;
-constexpr int kHelloTag = kControlBit;
-constexpr int kWatchTag = kControlBit | 1;
+constexpr int kKindShift = 28;
+constexpr int kUpwardsBit = 1 << 30;
+constexpr int kControlKind = 3;
+constexpr int kHelloTag = kControlKind << kKindShift;
+constexpr int kWatchTag = kHelloTag | 1;
 static_assert(kTagCount == 1 << kFormatShift);
+static_assert(kMostFormats == 1 << (kKindShift - kFormatShift));
+static_assert(static_cast<int>(MessageKind::kTiedGradient) < kControlKind);
 
 // One year: the watch outlives the run, and the library adds it to the current time without overflow.
 constexpr milliseconds kForever = std::chrono::hours(24 * 365);
@@ -170,7 +173,7 @@ void LinkState::watch(int peer, c10d::Work& work) {
     if (stopping_) return;
     gone_[peer] = how;
     for (const auto& [id, message] : in_flight_) {
-      if (message.peer == peer && message.work) waiting.push_back(message.work);
+      if (message.route.peer == peer && message.work) waiting.push_back(message.work);
     }
   }
   for (const auto& one : waiting) one->abort();
@@ -188,8 +191,7 @@ void LinkState::stop_watching() {
   watches_.clear();
 }
 
-int LinkState::wire_tag(const at::Tensor& tensor, Direction direction, int peer, MessageKind kind,
-                        int64_t tag) const {
+int LinkState::wire_tag(const MessageRoute& route, const at::Tensor& tensor, int64_t tag) const {
   require<InternalError>(0 <= tag && tag < kTagCount, "message tag ", tag, " is not in [0, ", kTagCount, ")");
   const MessageFormat format = {.dtype = tensor.scalar_type(), .numel = tensor.numel()};
   const auto found = std::find(options_.formats.begin(), options_.formats.end(), format);
@@ -201,9 +203,9 @@ int LinkState::wire_tag(const at::Tensor& tensor, Direction direction, int peer,
   require<ShapeError>(tensor.device().type() == options_.backend.device.type(),
                       "a pipeline message must lie on ", options_.backend.device.str(), ", got one on ",
                       tensor.device().str());
-  const bool upwards = (direction == Direction::kSend) == (group_.index < peer);
+  const bool upwards = (route.direction == Direction::kSend) == (group_.index < route.peer);
   return static_cast<int>(tag) | static_cast<int>(found - options_.formats.begin()) << kFormatShift |
-         (kind == MessageKind::kGradient ? kKindBit : 0) | (upwards ? kUpwardsBit : 0);
+         static_cast<int>(route.kind) << kKindShift | (upwards ? kUpwardsBit : 0);
 }
 
 c10::intrusive_ptr<c10d::Work> LinkState::post(Direction direction, const at::Tensor& tensor, int peer,
@@ -229,26 +231,25 @@ void LinkState::fail(const std::string& text) {
   throw CommError(text);
 }
 
-uint64_t LinkState::begin(Direction direction, const at::Tensor& tensor, int peer, MessageKind kind,
-                          int64_t tag) {
-  const int wire = wire_tag(tensor, direction, peer, kind, tag);
+uint64_t LinkState::begin(const MessageRoute& route, const at::Tensor& tensor, int64_t tag) {
+  const int wire = wire_tag(route, tensor, tag);
   {
     const std::lock_guard lock(mutex_);
     require<CommError>(!failure_, member_name(group_, group_.index),
                        ": the pipeline link has failed before: ", failure_.value_or(""));
   }
-  Message message = {.tensor = tensor, .work = {}, .direction = direction, .peer = peer, .refusal = ""};
+  Message message = {.tensor = tensor, .work = {}, .route = route, .start_error = ""};
   try {
-    message.work = post(direction, tensor, peer, wire);
+    message.work = post(route.direction, tensor, route.peer, wire);
   } catch (const InternalError&) {
     throw;
   } catch (const std::exception& error) {
-    message.refusal = short_reason(error);  // for wait, which can say what the message was for
+    message.start_error = short_reason(error);  // for wait, which can say what the message was for
   }
   const std::lock_guard lock(mutex_);
   const uint64_t id = next_id_++;
   // The watch did not see this one, and its wait must not last.
-  if (message.work && gone_.contains(peer)) message.work->abort();
+  if (message.work && gone_.contains(route.peer)) message.work->abort();
   in_flight_.emplace(id, std::move(message));
   return id;
 }
@@ -261,7 +262,7 @@ void LinkState::wait(uint64_t id, const std::function<std::string()>& describe) 
   }
   const Clock::time_point begin = Clock::now();
   bool arrived = false;
-  std::string reason = message.refusal;
+  std::string reason = message.start_error;
   try {
     if (message.work && options_.backend.device.is_cpu()) {
       // A wait that a watch cut short may belong to a message that was complete before its sender ended.
@@ -279,12 +280,12 @@ void LinkState::wait(uint64_t id, const std::function<std::string()>& describe) 
     const std::lock_guard lock(mutex_);
     in_flight_.erase(id);
     if (arrived) return;
-    if (const auto found = gone_.find(message.peer); found != gone_.end()) gone = found->second;
+    if (const auto found = gone_.find(message.route.peer); found != gone_.end()) gone = found->second;
   }
-  const int peer_rank = group_.ranks[static_cast<size_t>(message.peer)];
+  const int peer_rank = group_.ranks[static_cast<size_t>(message.route.peer)];
   const double seconds = std::chrono::duration<double>(waited).count();
   std::string text = cat(member_name(group_, group_.index), " waited ", fixed(seconds, 1), " s for ",
-                         describe(), " ", other_end(message.direction, message.peer), ": ");
+                         describe(), " ", other_end(message.route.direction, message.route.peer), ": ");
   if (waited >= options_.backend.timeout) {
     text += cat("no answer within the timeout; rank ", peer_rank,
                 " is stopped, stuck or far behind, see its log");

@@ -17,8 +17,6 @@
 
 namespace braid::comm::detail {
 
-enum class Direction { kSend, kReceive };
-
 /// The backends, the messages in flight, and one watch per neighbour.
 ///
 /// A watch is a receive that nobody will ever answer, waited for by a thread of its own. When the neighbour's
@@ -33,7 +31,7 @@ class LinkState {
   LinkState& operator=(const LinkState&) = delete;
 
   /// Begins a message; returns the id under which to wait for it.
-  uint64_t begin(Direction direction, const at::Tensor& tensor, int peer, MessageKind kind, int64_t tag);
+  uint64_t begin(const MessageRoute& route, const at::Tensor& tensor, int64_t tag);
 
   /// Waits for message `id` and forgets it.
   void wait(uint64_t id, const std::function<std::string()>& describe);
@@ -45,9 +43,8 @@ class LinkState {
   struct Message {
     at::Tensor tensor;
     c10::intrusive_ptr<c10d::Work> work;
-    Direction direction = Direction::kSend;
-    int peer = 0;
-    std::string refusal;  // why it could not begin; then there is no work
+    MessageRoute route;
+    std::string start_error;  // why it could not begin; then there is no work
   };
   struct Channel {
     c10::intrusive_ptr<c10d::Backend> backend;
@@ -64,7 +61,7 @@ class LinkState {
   void watch_neighbours();
   void watch(int peer, c10d::Work& work);
 
-  int wire_tag(const at::Tensor& tensor, Direction direction, int peer, MessageKind kind, int64_t tag) const;
+  int wire_tag(const MessageRoute& route, const at::Tensor& tensor, int64_t tag) const;
   c10::intrusive_ptr<c10d::Work> post(Direction direction, const at::Tensor& tensor, int peer, int wire_tag);
   std::string other_end(Direction direction, int peer) const;
   [[noreturn]] void fail(const std::string& text);
@@ -78,7 +75,7 @@ class LinkState {
   std::unordered_map<uint64_t, Message> in_flight_;  // dropped messages stay here to the end
   uint64_t next_id_ = 1;
   std::map<int, std::string> gone_;     // peers whose connection ended, and how
-  std::optional<std::string> failure_;  // the first one; the link is of no use after it
+  std::optional<std::string> failure_;  // the first one; the link is unusable after it
   bool stopping_ = false;
 
   std::map<int, Watch> watches_;  // by peer

@@ -1,12 +1,24 @@
 #include "braid/comm/pipeline_link.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "braid/base/checked.h"
 #include "braid/base/error.h"
 #include "braid/comm/link_state.h"
 
 namespace braid::comm {
+namespace {
+
+constexpr std::array kKindNames = {"activation", "gradient", "tied gradient"};
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const MessageRoute& route) {
+  return out << (route.direction == Direction::kSend ? "to" : "from") << " stage " << route.peer << ": "
+             << kKindNames.at(static_cast<size_t>(route.kind));
+}
 
 std::vector<Edge> ring_edges(int stages) {
   std::vector<Edge> edges;
@@ -54,20 +66,21 @@ PipelineLink::~PipelineLink() {
   if (state_) state_->stop_watching();
 }
 
-Pending PipelineLink::send(const at::Tensor& tensor, int peer, MessageKind kind, int64_t tag) {
-  require<InternalError>(state_ != nullptr, "a pipeline of one stage sends no messages");
+Pending PipelineLink::begin(const MessageRoute& route, const at::Tensor& tensor, int64_t tag) {
+  require<InternalError>(state_ != nullptr, "a pipeline of one stage has no messages");
   Pending pending;
-  pending.id_ = state_->begin(detail::Direction::kSend, tensor, peer, kind, tag);
+  pending.id_ = state_->begin(route, tensor, tag);
   pending.state_ = state_;
+  traffic_.add(route, narrow<int64_t>(tensor.nbytes()));
   return pending;
 }
 
+Pending PipelineLink::send(const at::Tensor& tensor, int peer, MessageKind kind, int64_t tag) {
+  return begin({.direction = Direction::kSend, .peer = peer, .kind = kind}, tensor, tag);
+}
+
 Pending PipelineLink::receive(const at::Tensor& into, int peer, MessageKind kind, int64_t tag) {
-  require<InternalError>(state_ != nullptr, "a pipeline of one stage receives no messages");
-  Pending pending;
-  pending.id_ = state_->begin(detail::Direction::kReceive, into, peer, kind, tag);
-  pending.state_ = state_;
-  return pending;
+  return begin({.direction = Direction::kReceive, .peer = peer, .kind = kind}, into, tag);
 }
 
 }  // namespace braid::comm

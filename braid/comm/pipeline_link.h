@@ -10,14 +10,22 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
 #include "braid/comm/backend.h"
+#include "braid/comm/traffic.h"
 
 namespace braid::comm {
 
-enum class MessageKind { kActivation, kGradient };
+enum class MessageKind {
+  kActivation,
+  kGradient,      // of a stage's input
+  kTiedGradient,  // of the one matrix of tied embeddings, between the model's ends
+};
+
+enum class Direction { kSend, kReceive };
 
 /// What messages look like. Gloo ends the process on a message longer than its receiver's buffer and takes
 /// a shorter one silently, so both ends agree on the formats before the first message, and each message
@@ -46,6 +54,21 @@ struct PipelineLinkOptions {
   std::vector<MessageFormat> formats;  // 1 to 16, the same on all ranks: of training, of evaluation
   std::vector<Edge> edges;             // the same on all ranks; ring_edges(p) if empty
 };
+
+/// Where a message goes and what it is, seen from one rank.
+struct MessageRoute {
+  Direction direction = Direction::kSend;
+  int peer = 0;  // index in the pipeline group
+  MessageKind kind = MessageKind::kActivation;
+
+  friend auto operator<=>(const MessageRoute&, const MessageRoute&) = default;
+};
+
+/// "to stage 1: activation", "from stage 0: tied gradient"
+std::ostream& operator<<(std::ostream& out, const MessageRoute& route);
+
+/// Messages and bytes by route: those of the tensors, each counted on both its ends.
+using MessageTraffic = Traffic<MessageRoute>;
 
 /// Tags lie in [0, kTagCount). A tag may be used again, even while a message with it is in flight: then
 /// order decides.
@@ -106,7 +129,13 @@ class PipelineLink {
   /// Begins to receive into `into` from stage `peer` and returns; as send otherwise.
   Pending receive(const at::Tensor& into, int peer, MessageKind kind, int64_t tag);
 
+  /// The messages since the constructor returned. Counted when send and receive return.
+  const MessageTraffic& traffic() const { return traffic_; }
+
  private:
+  Pending begin(const MessageRoute& route, const at::Tensor& tensor, int64_t tag);
+
+  MessageTraffic traffic_;
   std::shared_ptr<detail::LinkState> state_;
 };
 

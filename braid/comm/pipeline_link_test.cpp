@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
+#include <sstream>
 #include <thread>
 
 #include "braid/base/error.h"
@@ -18,6 +20,7 @@ using std::chrono::milliseconds;
 using testing::HasSubstr;
 
 constexpr milliseconds kPlenty = milliseconds(30'000);
+constexpr std::array kKinds = {MessageKind::kTiedGradient, MessageKind::kActivation, MessageKind::kGradient};
 const auto kNoDescription = [] { return std::string("a message"); };
 
 PipelineLinkOptions options_for(std::vector<MessageFormat> formats, milliseconds timeout = kPlenty) {
@@ -26,7 +29,7 @@ PipelineLinkOptions options_for(std::vector<MessageFormat> formats, milliseconds
 
 // Different for every sender, kind and tag.
 at::Tensor content(MessageFormat format, int from, MessageKind kind, int64_t tag) {
-  const int64_t seed = 17 * from + (kind == MessageKind::kGradient ? 5 : 0) + 3 * tag;
+  const int64_t seed = 17 * from + 5 * static_cast<int64_t>(kind) + 3 * tag;
   // Whole numbers up to 255, which all dtypes here hold exactly.
   return at::arange(format.numel, at::kInt).add_(seed).bitwise_and_(255).to(format.dtype);
 }
@@ -90,7 +93,7 @@ TEST_P(Messages, AreMatchedByKindAndTagInAnyOrder) {
     constexpr int64_t kMany = 40;
     std::vector<Pending> sends;
     for (int64_t tag = 0; tag < kMany; ++tag) {
-      for (const MessageKind kind : {MessageKind::kActivation, MessageKind::kGradient}) {
+      for (const MessageKind kind : kKinds) {
         sends.push_back(link.send(content(format, world.rank, kind, tag), up, kind, kTagCount - 1 - tag));
       }
     }
@@ -98,19 +101,67 @@ TEST_P(Messages, AreMatchedByKindAndTagInAnyOrder) {
     std::vector<Pending> receives;
     for (int64_t i = 0; i < kMany; ++i) {
       const int64_t tag = (i * 23) % kMany;
-      for (const MessageKind kind : {MessageKind::kGradient, MessageKind::kActivation}) {
+      for (const MessageKind kind : kKinds) {
         arrived.push_back(at::empty({format.numel}));
         receives.push_back(link.receive(arrived.back(), down, kind, kTagCount - 1 - tag));
       }
     }
     for (size_t i = receives.size(); i-- > 0;) {
       receives[i].wait(kNoDescription);
-      const int64_t tag = (static_cast<int64_t>(i / 2) * 23) % kMany;
-      const MessageKind kind = i % 2 == 0 ? MessageKind::kGradient : MessageKind::kActivation;
+      const int64_t tag = (static_cast<int64_t>(i / kKinds.size()) * 23) % kMany;
+      const MessageKind kind = kKinds[i % kKinds.size()];
       EXPECT_TRUE(at::equal(arrived[i], content(format, down, kind, tag))) << i;
     }
     for (Pending& one : sends) one.wait(kNoDescription);
   });
+}
+
+// Rank r sends r + 1 activations up the ring and one gradient down it, in float32; the ends exchange a tied
+// gradient in bfloat16.
+TEST_P(Messages, AreCountedByDirectionPeerAndKind) {
+  const int n = GetParam();
+  run_ranks(n, [n](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
+    PipelineLink link(store, group_of_all(world, "pp"), options_for({{at::kFloat, 100}, {at::kBFloat16, 7}}));
+    EXPECT_EQ(link.traffic(), MessageTraffic{}) << "connecting counts";
+    const int up = (world.rank + 1) % n;
+    const int down = (world.rank + n - 1) % n;
+    std::vector<Pending> pending;
+    for (int i = 0; i <= world.rank; ++i)
+      pending.push_back(link.send(at::ones({100}), up, MessageKind::kActivation, i));
+    pending.push_back(link.send(at::ones({100}), down, MessageKind::kGradient, 0));
+    for (int i = 0; i <= down; ++i)
+      pending.push_back(link.receive(at::ones({100}), down, MessageKind::kActivation, i));
+    pending.push_back(link.receive(at::ones({100}), up, MessageKind::kGradient, 0));
+    for (Pending& one : pending) one.wait(kNoDescription);
+    MessageTraffic expected = {
+        {{{Direction::kSend, up, MessageKind::kActivation}, {world.rank + 1, 400 * (world.rank + 1)}},
+         {{Direction::kSend, down, MessageKind::kGradient}, {1, 400}},
+         {{Direction::kReceive, down, MessageKind::kActivation}, {down + 1, 400 * (down + 1)}},
+         {{Direction::kReceive, up, MessageKind::kGradient}, {1, 400}}}};
+    EXPECT_EQ(link.traffic(), expected);
+
+    const MessageTraffic before = link.traffic();
+    if (world.rank == 0 || world.rank == n - 1) {
+      const int peer = n - 1 - world.rank;
+      Pending sent = link.send(at::ones({7}, at::kBFloat16), peer, MessageKind::kTiedGradient, 0);
+      link.receive(at::ones({7}, at::kBFloat16), peer, MessageKind::kTiedGradient, 0).wait(kNoDescription);
+      sent.wait(kNoDescription);
+      EXPECT_EQ(link.traffic() - before,
+                (MessageTraffic{{{{Direction::kSend, peer, MessageKind::kTiedGradient}, {1, 14}},
+                                 {{Direction::kReceive, peer, MessageKind::kTiedGradient}, {1, 14}}}}));
+    }
+    EXPECT_THROW((void)link.send(at::ones({8}), up, MessageKind::kActivation, 0), ShapeError);
+    EXPECT_EQ((link.traffic() - before).tallies.size(), world.rank == 0 || world.rank == n - 1 ? 2u : 0u)
+        << "what was not sent counts";
+  });
+}
+
+TEST(MessageTraffic, ReadsLikeTheEdges) {
+  const MessageTraffic traffic = {{{{Direction::kSend, 1, MessageKind::kActivation}, {8, 800}},
+                                   {{Direction::kReceive, 0, MessageKind::kTiedGradient}, {1, 14}}}};
+  std::ostringstream text;
+  text << traffic;
+  EXPECT_EQ(text.str(), "to stage 1: activation: 8 x, 800 bytes; from stage 0: tied gradient: 1 x, 14 bytes");
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, Messages, testing::Range(2, 5));
@@ -136,7 +187,7 @@ TEST(PipelineLink, SendsAreNotHeldUpByReceivesThatComeLater) {
   });
 }
 
-TEST(PipelineLink, RefusesMessagesThatWereNotAgreedUpon) {
+TEST(PipelineLink, RejectsMessagesThatWereNotAgreedUpon) {
   run_ranks(2, [](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
     PipelineLink link(store, group_of_all(world, "pp"), options_for({{at::kFloat, 6}}));
     const int other = 1 - world.rank;
@@ -276,7 +327,7 @@ TEST(PipelineLink, PendingMessagesMayOutliveTheLinkAndBeDropped) {
       sent.wait(kNoDescription);
       EXPECT_EQ(tensor.sum().item<float>(), 7.0f * (1 << 20));
       late = link.send(at::ones({1 << 20}), other, MessageKind::kGradient, 0);
-      pp.barrier();
+      pp.barrier().wait();
     }
     EXPECT_FALSE(late.done());
   });

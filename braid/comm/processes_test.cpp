@@ -139,7 +139,7 @@ TEST(Processes, AKilledPeerEndsAReceiveAtOnce) {
   EXPECT_THAT(told.error,
               HasSubstr("for RECV_B of microbatch 0 from rank 1 (pp 1): rank 1 ended or gave up"));
   EXPECT_LT(told.after, milliseconds(5000));
-  const Told later = time_of_error([&] { ends.all->barrier(); });
+  const Told later = time_of_error([&] { ends.all->barrier().wait(); });
   EXPECT_THAT(later.error, HasSubstr("rank 0 (pp 0): barrier over ranks 0, 1 failed"));
   EXPECT_LT(later.after, milliseconds(5000));
 }
@@ -185,7 +185,7 @@ TEST(Processes, AStoppedPeerRunsIntoTheTimeout) {
       HasSubstr("waited 1.0 s for SEND_F of microbatch 0 to rank 1 (pp 1): no answer within the timeout"));
   EXPECT_GE(told.after, milliseconds(1000));
   EXPECT_LT(told.after, milliseconds(3000));
-  const Told barrier = time_of_error([&] { ends.all->barrier(); });
+  const Told barrier = time_of_error([&] { ends.all->barrier().wait(); });
   EXPECT_THAT(barrier.error, HasSubstr("timeout 1 s"));
   EXPECT_LT(barrier.after, milliseconds(4000));
 }

@@ -96,20 +96,20 @@ class Rank {
     tensor::reset_peak_memory_stats();
     std::vector<Step> steps;
     for (int64_t i = 0; i < options_.steps; ++i) {
-      pipeline_.barrier();
+      pipeline_.barrier().wait();
       const auto begin = Clock::now();
       clock.restart();
       executor.run({.microbatches = data}, {.sequences = 1,
                                             .sequence_tokens = 1,
                                             .hidden = options_.message_numel,
                                             .options = at::TensorOptions(at::kDouble)});
-      pipeline_.barrier();
+      pipeline_.barrier().wait();
       steps.push_back(gather(clock, Clock::now() - begin));
     }
     return summary(emulated, steps);
   }
 
-  void meet() { pipeline_.barrier(); }
+  void meet() { pipeline_.barrier().wait(); }
 
  private:
   std::vector<pipeline::EmulatedChunk> make_chunks(const EmulatedSchedule& emulated,
@@ -149,7 +149,7 @@ class Rank {
     at::Tensor values = at::empty({kColumns}, at::kDouble);
     std::ranges::copy(mine, values.mutable_data_ptr<double>());
     Step step;
-    for (const at::Tensor& of_rank : pipeline_.all_gather(values)) {
+    for (const at::Tensor& of_rank : pipeline_.all_gather(values).wait().unbind()) {
       for (size_t i = 0; i < kColumns; ++i) step[i].push_back(of_rank.const_data_ptr<double>()[i]);
     }
     return step;

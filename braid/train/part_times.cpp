@@ -69,8 +69,8 @@ double time_message(const pipeline::ActivationSpec& activation, comm::Communicat
   std::vector<double> times;
   for (int i = 0; i <= kRepeats; ++i) {
     const double there_and_back = time_of(activation.options.device(), [&] {
-      pipeline.broadcast(tensor, 0);
-      pipeline.broadcast(tensor, 1);
+      pipeline.broadcast(tensor, 0).wait();
+      pipeline.broadcast(tensor, 1).wait();
     });
     if (i > 0) times.push_back(there_and_back / 2);
   }
@@ -94,11 +94,10 @@ PartTimes measure_parts(std::span<const layers::LayerSpec> layers, const pipelin
   }
   at::Tensor mine = at::empty({std::ssize(all)}, at::kDouble);
   for (size_t i = 0; i < all.size(); ++i) mine.mutable_data_ptr<double>()[i] = all[i]->count();
-  std::vector<at::Tensor> gathered = pipeline.all_gather(mine.to(activation.options.device()));
-  for (at::Tensor& values : gathered) values = values.cpu();
+  const at::Tensor gathered = pipeline.all_gather(mine.to(activation.options.device())).wait().cpu();
   for (size_t i = 0; i < all.size(); ++i) {
     std::vector<double> of_ranks;
-    for (const at::Tensor& values : gathered) of_ranks.push_back(values.const_data_ptr<double>()[i]);
+    for (const at::Tensor& values : gathered.unbind()) of_ranks.push_back(values.const_data_ptr<double>()[i]);
     *all[i] = Seconds(median(of_ranks));
   }
   return times;

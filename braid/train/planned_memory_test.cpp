@@ -136,7 +136,7 @@ void run_rank(const PipelinePlan& plan, const config::PretrainOptions& options, 
   executor.run({.microbatches = microbatches, .gradient_scale = 1.0}, activation);
   EXPECT_EQ(witness.peak(),
             schedule::peak_memory(plan.compute, plan.memory_bytes)[static_cast<size_t>(world.rank)]);
-  all.barrier();
+  all.barrier().wait();
 }
 
 class PlannedMemory : public ::testing::TestWithParam<std::tuple<int, bool>> {};

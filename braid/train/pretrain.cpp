@@ -280,7 +280,7 @@ void Rank::evaluate(int64_t step, PretrainSummary& summary) {
     values[1] += static_cast<double>(loss.tokens);
   }
   totals = totals.to(device_);
-  pipeline_.broadcast(totals, plan_.last_rank());
+  pipeline_.broadcast(totals, plan_.last_rank()).wait();
   totals = totals.cpu();
   const report::EvalMetrics metrics = {
       .global_step = step,
@@ -389,7 +389,7 @@ PretrainSummary Rank::run() {
     export_weights(exported, output / "hf", job_.model, pipeline_);
     job_.reporter.line(cat("model exported to ", (output / "hf").string()));
   }
-  pipeline_.barrier();  // nobody leaves while a neighbour still waits for its last message
+  pipeline_.barrier().wait();  // nobody leaves while a neighbour still waits for its last message
   return summary;
 }
 

@@ -75,7 +75,7 @@ void export_weights(std::span<tensor::Parameter* const> parameters, const std::f
   const std::vector<checkpoint::ShardContents> plan = checkpoint::plan_shards(all);
 
   if (pipeline.index() == 0) checkpoint::begin_hf_export(directory);
-  pipeline.barrier();
+  pipeline.barrier().wait();
   for (size_t i = 0; i < plan.size(); ++i) {
     if (plan[i].rank != pipeline.index()) continue;
     std::vector<checkpoint::NamedTensor> tensors;
@@ -86,14 +86,14 @@ void export_weights(std::span<tensor::Parameter* const> parameters, const std::f
     }
     checkpoint::write_hf_shard(directory, static_cast<int>(i), static_cast<int>(plan.size()), tensors);
   }
-  pipeline.barrier();
+  pipeline.barrier().wait();
   if (pipeline.index() == 0) {
     const bool bf16 = parameters.front()->value.scalar_type() == at::kBFloat16;
     checkpoint::write_text_file(directory / "config.json",
                                 config::model_config_to_json(config, bf16 ? "bfloat16" : "float32"));
     checkpoint::write_hf_index(directory, plan);
   }
-  pipeline.barrier();
+  pipeline.barrier().wait();
 }
 
 }  // namespace braid::train

@@ -5,13 +5,6 @@
 #include <algorithm>
 
 namespace braid::train {
-namespace {
-
-// Above every tag of a schedule's messages.
-constexpr int64_t kGradientTag = comm::kTagCount - 1;
-
-}  // namespace
-
 TiedWeight::TiedWeight(const RankModel& model, const PipelinePlan& plan, int32_t rank,
                        comm::PipelineLink* link)
     : model_(&model), link_(link) {
@@ -35,8 +28,8 @@ void TiedWeight::join_gradients() {
     tie.user->gradient_started = false;
   }
   if (mine_ == nullptr) return;
-  comm::Pending receive = link_->receive(received_, peer_, comm::MessageKind::kGradient, kGradientTag);
-  comm::Pending send = link_->send(mine_->main_grad, peer_, comm::MessageKind::kGradient, kGradientTag);
+  comm::Pending receive = link_->receive(received_, peer_, comm::MessageKind::kTiedGradient, 0);
+  comm::Pending send = link_->send(mine_->main_grad, peer_, comm::MessageKind::kTiedGradient, 0);
   receive.wait([] { return "the other half of the tied weight's gradient"; });
   send.wait([] { return "the send of the tied weight's gradient"; });
   mine_->main_grad.add_(received_);  // a + b and b + a are the same bits

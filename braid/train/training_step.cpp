@@ -110,9 +110,7 @@ StepOutcome TrainingStep::run(int64_t step, const std::vector<pipeline::Microbat
 std::vector<at::Tensor> TrainingStep::exchange(const std::vector<double>& mine) {
   at::Tensor padded = at::zeros({static_cast<int64_t>(kSlots) + most_norms_}, at::kDouble);
   std::ranges::copy(mine, padded.mutable_data_ptr<double>());
-  std::vector<at::Tensor> gathered = pipeline_.all_gather(padded.to(options_.device));
-  for (at::Tensor& values : gathered) values = values.cpu();
-  return gathered;
+  return pipeline_.all_gather(padded.to(options_.device)).wait().cpu().unbind();
 }
 
 }  // namespace braid::train

@@ -1,0 +1,106 @@
+// On CPUs: Gloo's collectives and the sums between them take the time of a thread, which is not the caller's.
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "braid/base/error.h"
+#include "braid/comm/broken_pipe.h"
+#include "braid/comm/operation.h"
+
+namespace braid::comm::detail {
+namespace {
+
+class HostOperation final : public Operation {
+ public:
+  explicit HostOperation(at::Tensor result) : result_(std::move(result)) {}
+
+  void end(std::optional<std::string> failure) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::move(failure);
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+  at::Tensor wait() override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return ended_; });
+    if (failure_) throw CommError(*failure_);
+    return std::move(result_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ended_ = false;
+  std::optional<std::string> failure_;
+  at::Tensor result_;
+};
+
+class ThreadRunner final : public Runner {
+ public:
+  ThreadRunner(const Group& group, const BackendOptions& options)
+      : Runner(group, options), thread_([this] { run(); }) {}
+
+  ~ThreadRunner() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  std::shared_ptr<Operation> start(Task task) override {
+    auto operation = std::make_shared<HostOperation>(task.result);
+    {
+      const std::lock_guard lock(mutex_);
+      queue_.push_back({std::move(task), operation});
+    }
+    changed_.notify_all();
+    return operation;
+  }
+
+ private:
+  struct Entry {
+    Task task;
+    std::shared_ptr<HostOperation> operation;
+  };
+
+  void run() {
+    const BrokenPipeGuard no_signal;
+    const at::AutoDispatchBelowADInplaceOrView no_autograd;  // whatever modes the caller's thread is in
+    while (std::optional<Entry> entry = next()) {
+      std::optional<std::string> failure = perform(entry->task);
+      // Before the end is known, so that the caller's memory is what it seems once wait has returned.
+      entry->task = {};
+      entry->operation->end(std::move(failure));
+    }
+  }
+
+  std::optional<Entry> next() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    if (queue_.empty()) return std::nullopt;
+    Entry entry = std::move(queue_.front());
+    queue_.pop_front();
+    return entry;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Entry> queue_;
+  bool stopping_ = false;
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace
+
+std::unique_ptr<Runner> make_thread_runner(const Group& group, const BackendOptions& options) {
+  return std::make_unique<ThreadRunner>(group, options);
+}
+
+}  // namespace braid::comm::detail
