@@ -234,7 +234,8 @@ TEST_P(Collectives, SendWhatIsCountedAndNoMore) {
       axis.barrier().wait();
     });
     EXPECT_GE(sent, counted);
-    EXPECT_LE(sent, counted + counted / 100) << "headers, and the barriers around the call, take less than a hundredth";
+    EXPECT_LE(sent, counted + counted / 100)
+        << "headers, and the barriers around the call, take less than a hundredth";
   }
 }
 
