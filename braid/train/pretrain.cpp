@@ -60,10 +60,18 @@ int64_t evaluations_of(const config::PretrainOptions& options) {
   return options.do_train ? options.max_steps / every + 1 : 1;
 }
 
-tensor::SegmentCut segment_cut(const config::PretrainOptions& options) {
+/// Where the options cut parameters into segments. Throws ConfigError for an anchor that is no layer of the
+/// model.
+tensor::SegmentCut segment_cut(const config::PretrainOptions& options,
+                               std::span<const layers::LayerSpec> layers) {
   tensor::SegmentCut cut = {.bytes = static_cast<int64_t>(options.segment_broadcast_mb * (1 << 20))};
   for (const std::string& anchor : split(options.segment_anchors, ' ')) {
-    if (!anchor.empty()) cut.anchors.push_back(anchor);
+    if (anchor.empty()) continue;
+    require<ConfigError>(std::ranges::count(layers, anchor, &layers::LayerSpec::name) > 0,
+                         "--segment_anchors ", options.segment_anchors, ": the model has no layer ", anchor,
+                         "; its layers are ", layers.front().name, ", ", layers[1].name, ", ..., ",
+                         layers.back().name);
+    cut.anchors.push_back(anchor);
   }
   return cut;
 }
@@ -154,8 +162,9 @@ class Rank {
   }
 
   RankModel make_model() {
-    RankModel model = make_rank_model(plan_.layers_of_rank(job_.world.rank), segment_cut(job_.options),
-                                      at::TensorOptions(device_).dtype(dtype_));
+    RankModel model =
+        make_rank_model(plan_.layers_of_rank(job_.world.rank), segment_cut(job_.options, layers_),
+                        at::TensorOptions(device_).dtype(dtype_));
     if (job_.options.continue_training) {
       for (const std::string& name :
            load_weights(model.parameters(), job_.options.model_name_or_path, layers_)) {

@@ -100,6 +100,31 @@ TEST(Pretrain, ASignalOnOneRankStopsAllAfterTheSameStep) {
   EXPECT_NO_THROW(checkpoint::HfWeights(scratch.path() / "hf")) << "what was learnt is not lost";
 }
 
+TEST(Pretrain, SegmentsDoNotShowInTheNumbers) {
+  tensor::install_cpu_allocator();
+  const RunResult expected = run_case({.pp = 2, .tied = true});
+  RunCase tiny = {.pp = 2, .tied = true};
+  tiny.segment_broadcast_mb = 0.001;
+  expect_same_bits(run_case(tiny), expected);
+  RunCase anchored = {.pp = 2, .tied = true};
+  anchored.segment_anchors = "model.layers.1.mlp lm_head";
+  expect_same_bits(run_case(anchored), expected);
+}
+
+TEST(Pretrain, AnAnchorThatIsNoLayerIsRejected) {
+  tensor::install_cpu_allocator();
+  const ScratchDirectory scratch;
+  config::PretrainOptions options = options_of({}, scratch.path());
+  options.segment_anchors = "model.layers.9.mlp";  // the model has nine layers, counted from 0
+  const auto messages =
+      comm::run_failing_ranks(1, [&](const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {
+        pretrain(
+            {.options = options, .model = tiny_model(false), .world = world, .store = store, .reporter = {}});
+      });
+  ASSERT_TRUE(messages[0].has_value());
+  EXPECT_THAT(*messages[0], ::testing::HasSubstr("the model has no layer model.layers.9.mlp"));
+}
+
 TEST(Pretrain, ADivergedRunEndsWithAdviceOnEveryRank) {
   tensor::install_cpu_allocator();
   const ScratchDirectory scratch;

@@ -47,6 +47,8 @@ config::PretrainOptions options_of(const RunCase& c, const std::filesystem::path
   options.schedule_times = "1,1.2,0.8,0.05";
   options.enable_send_recv_overlap = c.overlap;
   options.bf16 = c.bf16;
+  options.segment_broadcast_mb = c.segment_broadcast_mb;
+  options.segment_anchors = c.segment_anchors;
   options.learning_rate = 1e-2;
   options.weight_decay = 0.1;
   options.max_grad_norm = 0.5;

@@ -20,6 +20,8 @@ struct RunCase {
   bool tied = false;
   bool overlap = false;
   int64_t chunks = 1;
+  double segment_broadcast_mb = 32;
+  std::string segment_anchors = {};
 };
 
 std::ostream& operator<<(std::ostream& out, const RunCase& c);
