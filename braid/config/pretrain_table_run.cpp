@@ -56,7 +56,7 @@ void add_pipeline(Table& table) {
   table.add(
       "segment_anchors", &P::segment_anchors,
       {.help = "Layers, by name and with spaces between (as model.layers.4.self_attn), at which a new buffer "
-               "begins; then segment_broadcast_MB does not matter."});
+               "begins; then segment_broadcast_mb does not matter."});
   table.add("virtual_pipeline_seg_method", &P::virtual_pipeline_seg_method,
             {.help = "Class of layers counted when cutting.",
              .no_effect = "decoder layers are cut by their cost, embedding and head counted"});
