@@ -47,12 +47,13 @@ void add_pipeline(Table& table) {
        .unit = "bytes",
        .range = kAtLeastOne});
   table.add(
-      "segment_broadcast_MB", &P::segment_broadcast_mb,
+      "segment_broadcast_mb", &P::segment_broadcast_mb,
       {.help =
            "A stage's parameters lie in flat buffers, each of whole layers and closed once its weights reach "
            "this size. No number of the run depends on it.",
        .unit = "MiB",
-       .range = kPositive});
+       .range = kPositive,
+       .aliases = {"segment_broadcast_MB"}});
   table.add(
       "segment_anchors", &P::segment_anchors,
       {.help = "Layers, by name and with spaces between (as model.layers.4.self_attn), at which a new buffer "
