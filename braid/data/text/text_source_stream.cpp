@@ -51,7 +51,7 @@ std::unique_ptr<ByteStream> open_stream(const std::filesystem::path& file) {
 }
 
 bool StreamReader::fill() {
-  constexpr size_t kBlockBytes = 256 * 1024;
+  constexpr size_t kBlockBytes = size_t{256} * 1024;
   buffer_.erase(0, begin_);
   begin_ = 0;
   const size_t old_size = buffer_.size();

@@ -29,7 +29,7 @@ std::vector<std::string> invented_lines(uint64_t count) {
   const std::vector<std::string> syllables = {"ba", "ke", "lo", "mi", "run", "the", "ing", "str", "é", "世"};
   std::vector<std::string> lines;
   for (uint64_t line = 0; line < count; ++line) {
-    std::string text(philox(1, line)[0] % 3 * 2, ' ');
+    std::string text(size_t{2} * (philox(1, line)[0] % 3), ' ');
     for (uint64_t word = 0; word < 8; ++word) {
       const auto random = philox(2, 8 * line + word);
       text += (word == 0 ? "" : " ") + syllables[random[0] % 10] + syllables[random[1] % 10];
