@@ -6,8 +6,8 @@
 
 #include "braid/base/scratch_directory.h"
 #include "braid/cli/test_context.h"
-#include "braid/data/tokenizer/sentencepiece.h"
 #include "braid/data/test_files.h"
+#include "braid/data/tokenizer/sentencepiece.h"
 
 namespace braid::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include "braid/cli/parse_command.h"
 #include "braid/cli/schedule_command.h"
 #include "braid/cli/schedule_options.h"
-#include "braid/report/schedule_svg.h"
+#include "braid/report/pipeline_drawing.h"
 #include "braid/schedule/csv.h"
 #include "braid/schedule/simulate.h"
 

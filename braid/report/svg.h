@@ -1,10 +1,9 @@
-// The parts that drawings are put together from: numbers, texts and elements of SVG 1.1.
+// SVG 1.1 as text: numbers, escaped texts, colours and elements.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace braid::report {
 
@@ -56,22 +55,19 @@ double text_width(std::string_view text, double font_size);
 /// would be too small to read.
 double fitting_font_size(std::string_view text, const Box& box, double largest);
 
-/// 0, step, 2 step ... up to `end`, at most `most` steps; step is 1, 2 or 5 times a power of ten.
-/// Just 0 unless end > 0.
-std::vector<double> axis_ticks(double end, int64_t most);
-
 /// In what follows `attributes` are written as they are, ready-made: `fill="#ffffff"`.
 
-/// The head of a document with a white background, so that it reads the same on dark pages, and its title,
-/// which viewers speak or show. Its size is rounded up to whole pixels. Everything is drawn in sans-serif,
-/// dark grey, size 12.
-std::string svg_begin(double width, double height, std::string_view title);
-std::string svg_end();
+/// A document of `body` on a white background, so that it reads the same on dark pages, with a title, which
+/// viewers speak or show. Its size is rounded up to whole pixels. Texts are sans-serif, dark grey, size 12.
+std::string svg_document(double width, double height, std::string_view title, std::string_view body);
 
 /// With a tool tip unless `tip` is empty.
 std::string rect_element(const Box& box, std::string_view attributes, std::string_view tip = {});
 std::string text_element(double x, double y, std::string_view attributes, std::string_view text);
 std::string line_element(double x1, double y1, double x2, double y2, std::string_view attributes);
+
+/// Elements that share attributes.
+std::string group_element(std::string_view attributes, std::string_view elements);
 
 /// ` name="value"`, with the leading space: what attributes are joined from.
 std::string attribute(std::string_view name, std::string_view value);

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
-
 #include "braid/base/error.h"
 #include "braid/report/xml_reader.h"
 
@@ -82,26 +80,12 @@ TEST(FittingFontSize, FitsBothWaysOrIsZero) {
   EXPECT_EQ(text_width("\u00b5s", 10), text_width("us", 10)) << "characters count, not bytes";
 }
 
-TEST(AxisTicks, RoundStepsUpToTheEnd) {
-  EXPECT_EQ(axis_ticks(33, 10), (std::vector<double>{0, 5, 10, 15, 20, 25, 30}));
-  EXPECT_EQ(axis_ticks(10, 10).size(), 11u);
-  EXPECT_EQ(axis_ticks(10, 9), (std::vector<double>{0, 2, 4, 6, 8, 10}));
-  EXPECT_EQ(axis_ticks(0, 10), std::vector<double>{0});
-  EXPECT_EQ(axis_ticks(std::numeric_limits<double>::quiet_NaN(), 10), std::vector<double>{0});
-  for (double end = 1e-7; end < 1e7; end *= 1.37) {
-    for (const int64_t most : {1, 4, 13}) {
-      const std::vector<double> ticks = axis_ticks(end, most);
-      EXPECT_LE(static_cast<int64_t>(ticks.size()), most + 1) << end;
-      EXPECT_LE(ticks.back(), end * (1 + 1e-6));
-    }
-  }
-}
-
 TEST(Elements, EscapeWhatTheySay) {
-  const std::string svg =
-      svg_begin(10.2, 20, "<&>") +
+  const std::string svg = svg_document(
+      10.2, 20, "<&>",
       rect_element({.x = 1, .y = 2, .width = 3, .height = 4.126}, attribute("fill", "\"red\""), "a < b") +
-      rect_element({}, {}) + text_element(1, 2, {}, "x & y") + line_element(1, 2, 3, 4, {}) + svg_end();
+          rect_element({}, {}) + group_element(attribute("fill", "g<"), text_element(1, 2, {}, "x & y")) +
+          line_element(1, 2, 3, 4, {}));
   const auto elements = XmlReader(svg).read();
   EXPECT_EQ(elements[0].attributes.at("viewBox"), "0 0 11 20");
   EXPECT_EQ(elements[1].text, "<&>");
@@ -110,7 +94,10 @@ TEST(Elements, EscapeWhatTheySay) {
   EXPECT_EQ(elements[3].attributes.at("fill"), "\"red\"");
   EXPECT_EQ(elements[3].number("height"), 4.13);
   EXPECT_EQ(elements[4].text, "a < b");
-  EXPECT_EQ(elements[6].text, "x & y");
+  EXPECT_EQ(elements[6].attributes.at("fill"), "g<");
+  EXPECT_EQ(elements[7].text, "x & y");
+  EXPECT_EQ(elements[7].parent, 6);
+  EXPECT_EQ(elements[8].number("y2"), 4);
 }
 
 }  // namespace

@@ -6,17 +6,14 @@
 #include <optional>
 
 #include "braid/base/error.h"
-#include "braid/report/svg.h"
+#include "braid/report/plot.h"
 
 namespace braid::report {
 namespace {
 
-constexpr double kTitleFont = 16;
 constexpr double kLabelFont = 12;
-constexpr double kTickFont = 10;
 constexpr double kRadius = 5;
 constexpr Box kPlot = {.x = 64, .y = 46, .width = 640, .height = 400};
-constexpr double kMargin = 24;
 constexpr Colour kFront = {.red = 0x2f, .green = 0x4f, .blue = 0xb0};
 constexpr Colour kBeaten = {.red = 0x76, .green = 0x7b, .blue = 0x82};
 
@@ -25,10 +22,14 @@ struct Pixel {
   double y = 0;
 };
 
-// How far the axes reach, in the points' numbers (bubble rates as shares).
-struct Extent {
-  double memory = 1;
-  double bubble = 1;
+// From a point's numbers to pixels.
+struct Axes {
+  Axis memory;
+  Axis bubble;
+
+  Pixel pixel_of(const TradePoint& point) const {
+    return {.x = memory.scale.at(point.peak_memory), .y = bubble.scale.at(point.bubble_rate)};
+  }
 };
 
 bool beats(const TradePoint& a, const TradePoint& b) {
@@ -36,20 +37,23 @@ bool beats(const TradePoint& a, const TradePoint& b) {
          (a.peak_memory < b.peak_memory || a.bubble_rate < b.bubble_rate);
 }
 
-Extent extent_of(const std::vector<TradePoint>& points) {
+Axes axes_for(const std::vector<TradePoint>& points) {
   constexpr double kHeadroom = 1.08;
-  Extent largest = {.memory = 0, .bubble = 0};
+  double memory = 0;
+  double bubble = 0;
   for (const TradePoint& point : points) {
-    largest.memory = std::max(largest.memory, point.peak_memory);
-    largest.bubble = std::max(largest.bubble, point.bubble_rate);
+    memory = std::max(memory, point.peak_memory);
+    bubble = std::max(bubble, point.bubble_rate);
   }
-  return {.memory = largest.memory > 0 ? largest.memory * kHeadroom : 1,
-          .bubble = largest.bubble > 0 ? largest.bubble * kHeadroom : 1};
-}
-
-Pixel pixel_of(const TradePoint& point, const Extent& extent) {
-  return {.x = kPlot.x + point.peak_memory / extent.memory * kPlot.width,
-          .y = kPlot.bottom() - point.bubble_rate / extent.bubble * kPlot.height};
+  memory = memory > 0 ? memory * kHeadroom : 1;
+  bubble = bubble > 0 ? bubble * kHeadroom : 1;
+  return {.memory = {.side = AxisSide::kBelow,
+                     .scale = {.origin = kPlot.x, .pixels_per_unit = kPlot.width / memory},
+                     .end = memory},
+          .bubble = {.side = AxisSide::kLeft,
+                     .scale = {.origin = kPlot.bottom(), .pixels_per_unit = -kPlot.height / bubble},
+                     .end = bubble,
+                     .factor = 100}};
 }
 
 Box around(const Pixel& pixel) {
@@ -92,11 +96,11 @@ std::optional<Box> place_label(const Pixel& pixel, double width, const std::vect
 
 // The step line's corners: from the top edge down to the front's first point, and from its last one to the
 // right edge. Right of it and above lies what some point of the front beats.
-std::vector<Pixel> front_corners(const std::vector<TradePoint>& points, const Extent& extent) {
+std::vector<Pixel> front_corners(const std::vector<TradePoint>& points, const Axes& axes) {
   std::vector<Pixel> corners;
   double above = kPlot.y;
   for (const TradePoint& point : pareto_front(points)) {
-    const Pixel pixel = pixel_of(point, extent);
+    const Pixel pixel = axes.pixel_of(point);
     corners.push_back({.x = pixel.x, .y = above});
     corners.push_back(pixel);
     above = pixel.y;
@@ -115,11 +119,11 @@ std::string draw_front(const std::vector<Pixel>& corners) {
 }
 
 // What labels must not cover: the points and the front.
-std::vector<Box> obstacles(const std::vector<TradePoint>& points, const Extent& extent) {
+std::vector<Box> obstacles(const std::vector<TradePoint>& points, const Axes& axes) {
   constexpr double kHalfStroke = 1;
   std::vector<Box> taken;
-  for (const TradePoint& point : points) taken.push_back(around(pixel_of(point, extent)));
-  const std::vector<Pixel> corners = front_corners(points, extent);
+  for (const TradePoint& point : points) taken.push_back(around(axes.pixel_of(point)));
+  const std::vector<Pixel> corners = front_corners(points, axes);
   for (size_t i = 1; i < corners.size(); ++i) {
     const auto [left, right] = std::minmax(corners[i - 1].x, corners[i].x);
     const auto [top, bottom] = std::minmax(corners[i - 1].y, corners[i].y);
@@ -139,28 +143,28 @@ std::string draw_leader(const Pixel& pixel, const Box& label) {
   return line_element(pixel.x, pixel.y, x, y, attribute("stroke", to_string(kBeaten)));
 }
 
-std::string draw_labels(const std::vector<TradePoint>& points, const Extent& extent) {
-  std::vector<Box> taken = obstacles(points, extent);
+std::string draw_labels(const std::vector<TradePoint>& points, const Axes& axes) {
+  std::vector<Box> taken = obstacles(points, axes);
   std::string leaders;
   std::string labels;
   for (const TradePoint& point : points) {
-    const Pixel pixel = pixel_of(point, extent);
+    const Pixel pixel = axes.pixel_of(point);
     const std::optional<Box> box = place_label(pixel, text_width(point.name, kLabelFont), taken);
     if (!box) continue;
     taken.push_back(*box);
     leaders += draw_leader(pixel, *box);
     labels += text_element(box->x + box->width / 2, box->bottom() - 3, {}, point.name);
   }
-  return cat("<g", attribute("stroke-width", 0.75), ">\n", leaders, "</g>\n<g",
-             attribute("font-size", kLabelFont), attribute("text-anchor", "middle"), ">\n", labels, "</g>\n");
+  return group_element(attribute("stroke-width", 0.75), leaders) +
+         group_element(attribute("font-size", kLabelFont) + attribute("text-anchor", "middle"), labels);
 }
 
-std::string draw_points(const std::vector<TradePoint>& points, const Extent& extent) {
+std::string draw_points(const std::vector<TradePoint>& points, const Axes& axes) {
   std::string circles;
   for (const TradePoint& point : points) {
     const auto beats_point = [&](const TradePoint& other) { return beats(other, point); };
     const bool is_best = std::none_of(points.begin(), points.end(), beats_point);
-    const Pixel pixel = pixel_of(point, extent);
+    const Pixel pixel = axes.pixel_of(point);
     const std::string tip = cat(point.name, ": memory ", number_text(point.peak_memory), ", bubble rate ",
                                 number_text(100 * point.bubble_rate), "%");
     circles += cat("<circle", attribute("cx", pixel.x), attribute("cy", pixel.y), attribute("r", kRadius),
@@ -168,30 +172,16 @@ std::string draw_points(const std::vector<TradePoint>& points, const Extent& ext
                    attribute("stroke", to_string(is_best ? kFront : kBeaten)), "><title>", xml_escaped(tip),
                    "</title></circle>\n");
   }
-  return cat("<g", attribute("stroke-width", 1.5), ">\n", circles, "</g>\n");
+  return group_element(attribute("stroke-width", 1.5), circles);
 }
 
-std::string draw_axes(const Extent& extent, const TradeOptions& options) {
-  constexpr int64_t kTicks = 8;
-  std::string lines;
-  std::string numbers;
-  for (const double tick : axis_ticks(extent.memory, kTicks)) {
-    const double x = kPlot.x + tick / extent.memory * kPlot.width;
-    lines += line_element(x, kPlot.y, x, kPlot.bottom(), {});
-    numbers += text_element(x, kPlot.bottom() + 15, attribute("text-anchor", "middle"), number_text(tick));
-  }
-  for (const double tick : axis_ticks(100 * extent.bubble, kTicks)) {
-    const double y = kPlot.bottom() - tick / (100 * extent.bubble) * kPlot.height;
-    lines += line_element(kPlot.x, y, kPlot.right(), y, {});
-    numbers += text_element(kPlot.x - 6, y + 3.5, attribute("text-anchor", "end"), number_text(tick));
-  }
+std::string draw_axis_labels(const TradeOptions& options) {
   const double middle = kPlot.y + kPlot.height / 2;
   const std::string upwards = cat("rotate(-90 20 ", number_text(middle), ")");
-  return cat("<g", attribute("stroke", "#e2e2e2"), ">\n", lines, "</g>\n<g",
-             attribute("font-size", kTickFont), ">\n", numbers, "</g>\n<g",
-             attribute("text-anchor", "middle"), ">\n",
-             text_element(kPlot.x + kPlot.width / 2, kPlot.bottom() + 38, {}, options.memory_label),
-             text_element(20, middle, attribute("transform", upwards), options.bubble_label), "</g>\n");
+  return group_element(
+      attribute("text-anchor", "middle"),
+      text_element(kPlot.x + kPlot.width / 2, kPlot.bottom() + 38, {}, options.memory_label) +
+          text_element(20, middle, attribute("transform", upwards), options.bubble_label));
 }
 
 }  // namespace
@@ -218,14 +208,14 @@ std::string draw_trade(const std::vector<TradePoint>& points, const TradeOptions
                          ": memory and bubble rate must be finite and at least 0, got ", point.peak_memory,
                          " and ", point.bubble_rate);
   }
-  const Extent extent = extent_of(points);
-  const double width =
-      std::max(kPlot.right() + kMargin, kPlot.x + text_width(options.title, kTitleFont) + kMargin);
-  return cat(svg_begin(width, kPlot.bottom() + 54, options.title),
-             text_element(kPlot.x, 28, attribute("font-size", kTitleFont) + attribute("font-weight", "bold"),
-                          options.title),
-             draw_axes(extent, options), draw_front(front_corners(points, extent)),
-             draw_labels(points, extent), draw_points(points, extent), svg_end());
+  const Axes axes = axes_for(points);
+  Drawing drawing(options.title, {}, kPlot.x);
+  drawing.add(draw_axis(axes.memory, kPlot) + draw_axis(axes.bubble, kPlot), kPlot.right());
+  drawing.add(draw_axis_labels(options));
+  drawing.add(draw_front(front_corners(points, axes)));
+  drawing.add(draw_labels(points, axes));
+  drawing.add(draw_points(points, axes));
+  return drawing.svg(kPlot.bottom());
 }
 
 }  // namespace braid::report

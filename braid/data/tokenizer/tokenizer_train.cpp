@@ -4,10 +4,10 @@
 #include <system_error>
 
 #include "braid/base/error.h"
-#include "braid/base/text.h"
 #include "braid/base/mapped_file.h"
-#include "braid/data/tokenizer/sentencepiece.h"
+#include "braid/base/text.h"
 #include "braid/data/text/text_source_utf8.h"
+#include "braid/data/tokenizer/sentencepiece.h"
 
 namespace braid::data {
 namespace {

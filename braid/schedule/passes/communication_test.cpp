@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "braid/base/error.h"
-#include "braid/schedule/passes/early_receives.h"
 #include "braid/schedule/generators/generate.h"
+#include "braid/schedule/passes/early_receives.h"
 #include "braid/schedule/passes/optimizer_step.h"
 #include "braid/schedule/passes/send_waits.h"
 
