@@ -43,7 +43,7 @@ TEST(ScheduleDraw, GivesWellFormedSvg) {
   EXPECT_THAT(printed, StartsWith("<?xml "));
   const auto elements = report::XmlReader(printed).read();
   EXPECT_EQ(elements.front().name, "svg");
-  // F, I and W of 2 chunks on 2 ranks, with tool tips.
+  // F, I and W of 2 chunks on 2 ranks, with tooltips.
   size_t actions = 0;
   for (const report::TippedBox& box : report::tipped_boxes(elements)) {
     actions += box.tip.find(" chunk ") != std::string::npos ? 1 : 0;

@@ -10,7 +10,7 @@
 #include "braid/cli/parse_command.h"
 #include "braid/cli/schedule_command.h"
 #include "braid/cli/schedule_options.h"
-#include "braid/report/trade_plot.h"
+#include "braid/report/tradeoff_plot.h"
 #include "braid/schedule/generators/generate.h"
 #include "braid/schedule/simulate.h"
 
@@ -124,7 +124,7 @@ std::string comparison_text(const std::vector<Row>& rows, const std::optional<Ro
 std::string trade_plot(const ScheduleOptions& options, const std::vector<Row>& rows,
                        const std::optional<Row>& baseline) {
   const bool is_relative = baseline && baseline->peak() > 0;
-  std::vector<report::TradePoint> points;
+  std::vector<report::TradeoffPoint> points;
   for (const Row& row : rows) {
     const std::string chunks = row.shape.chunks_per_rank > 1 && row.name.starts_with("auto")
                                    ? cat(" (", row.shape.chunks_per_rank, " chunks)")
@@ -133,10 +133,10 @@ std::string trade_plot(const ScheduleOptions& options, const std::vector<Row>& r
                       .peak_memory = is_relative ? row.peak() / baseline->peak() : row.peak(),
                       .bubble_rate = row.bubble_rate});
   }
-  report::TradeOptions trade = {
+  report::TradeoffOptions trade = {
       .title = cat("Bubble against memory: ", options.pp, " ranks, ", options.micro, " microbatches")};
   if (!is_relative) trade.memory_label = "peak memory";
-  return report::draw_trade(points, trade);
+  return report::draw_tradeoff(points, trade);
 }
 
 }  // namespace

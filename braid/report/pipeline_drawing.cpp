@@ -118,7 +118,7 @@ Strip strip_of(const Schedule& schedule, const Simulation& simulation, std::stri
   return strip;
 }
 
-// What a document shows.
+// The contents of a document.
 struct Picture {
   const Schedule& schedule;
   std::vector<Strip> strips;  // of each rank, from top to bottom; all but the last are thin
@@ -131,8 +131,8 @@ struct Picture {
   std::string column_heading{};
 };
 
-// The gaps of a rank's measured row, each cut to the part in which the rank waited for input.
-// `measured` has the same intervals as `records`, on the drawing's clock.
+// The parts of the gaps of a rank's measured row in which the rank waited for input. `measured` has the same
+// intervals as `records`, on the drawing's clock.
 std::vector<Interval> waits_of(const std::vector<ActionRecord>& records,
                                const std::vector<Interval>& measured) {
   std::vector<Interval> waits;
@@ -153,29 +153,30 @@ std::vector<Interval> waits_of(const std::vector<ActionRecord>& records,
 void require_drawable(const Schedule& schedule, const Simulation& simulation) {
   validate(schedule);
   require<ConfigError>(simulation.ranks.size() == schedule.ranks.size(), "schedule ", schedule.name, " has ",
-                       schedule.ranks.size(), " ranks, but the times are of ", simulation.ranks.size(),
-                       ": take the simulation of this very schedule");
+                       schedule.ranks.size(), " ranks, but the simulation has ", simulation.ranks.size(),
+                       ": pass the simulation of this schedule");
   size_t actions = 0;
   for (size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
     const size_t expected = schedule.ranks[rank].size();
     require<ConfigError>(simulation.ranks[rank].size() == expected, "rank ", rank, " has ", expected,
-                         " actions, but times of ", simulation.ranks[rank].size(),
-                         ": take the simulation of this very schedule");
+                         " actions, but the simulation has times of ", simulation.ranks[rank].size(),
+                         ": pass the simulation of this schedule");
     for (size_t i = 0; i < expected; ++i) {
       const auto [start, end] = simulation.ranks[rank][i];
       require<ConfigError>(std::isfinite(start.count()) && std::isfinite(end.count()) && start <= end,
                            location(schedule, static_cast<int32_t>(rank), i), " runs from ", start.count(),
-                           " to ", end.count(), ": times must be finite and not run backwards");
+                           " to ", end.count(),
+                           ": times must be finite and intervals must not end before they start");
       require<ConfigError>(!is_compute(schedule.ranks[rank][i].op) || start >= Seconds(0),
                            location(schedule, static_cast<int32_t>(rank), i), " starts at ", start.count(),
-                           ": a drawing begins at 0");
+                           ": drawn actions must start at 0 or later");
     }
     actions += expected;
   }
   constexpr size_t kMostActions = 200'000;
   require<ConfigError>(actions <= kMostActions, "schedule ", schedule.name, " has ", actions,
                        " actions, too many to draw (at most ", kMostActions,
-                       "): take fewer ranks or microbatches");
+                       "): use fewer ranks or microbatches");
 }
 
 Seconds end_of(const std::vector<Strip>& strips) {
@@ -186,7 +187,7 @@ Seconds end_of(const std::vector<Strip>& strips) {
   return end;
 }
 
-// A quarter of the actions are shorter, or as short.
+// The first quartile of the durations.
 Seconds typical_short_action(const Strip& strip) {
   std::vector<Seconds> durations;
   for (const TimedAction& timed : std::views::join(strip.ranks)) {
@@ -198,7 +199,7 @@ Seconds typical_short_action(const Strip& strip) {
   return *quarter;
 }
 
-// Where a drawing's rows and times stand, in pixels.
+// Where a drawing's rows and times are, in pixels.
 struct Layout {
   Seconds end{0};
   Scale time;  // from seconds
@@ -206,8 +207,8 @@ struct Layout {
   Rows rows;
 };
 
-// The plot is about as wide as its actions need to be readable, within limits; rows get lower the more there
-// are.
+// The plot is about as wide as its actions need to be readable, within limits; rows get lower the more ranks
+// there are.
 Layout plan_layout(const Picture& picture) {
   constexpr double kLeft = 64;
   constexpr double kTop = 74;
@@ -245,7 +246,8 @@ std::string heading(const Schedule& schedule) {
 std::vector<LegendEntry> legend_of(const Picture& picture) {
   std::map<Op, Style> drawn;
   for (const Strip& strip : picture.strips) {
-    for (const TimedAction& timed : std::views::join(strip.ranks)) drawn.emplace(timed.action.op, timed.style);
+    for (const TimedAction& timed : std::views::join(strip.ranks))
+      drawn.emplace(timed.action.op, timed.style);
   }
   std::vector<LegendEntry> entries;
   const int32_t chunks = picture.schedule.shape.chunks_per_rank;
@@ -276,7 +278,8 @@ std::string draw_time_axis(const Layout& layout, const TimeScale& scale) {
 }
 
 // One rank's part of a strip, with the microbatch in each box where it is readable.
-std::string draw_boxes_of(const Picture& picture, const Strip& strip, size_t rank, const Scale& time, double y, double height) {
+std::string draw_boxes_of(const Picture& picture, const Strip& strip, size_t rank, const Scale& time,
+                          double y, double height) {
   const schedule::PipelineShape& shape = picture.schedule.shape;
   const auto box_of = [&](const Interval& interval) {
     return Box{.x = time.at(interval.start.count()),
@@ -286,14 +289,16 @@ std::string draw_boxes_of(const Picture& picture, const Strip& strip, size_t ran
   };
   std::vector<RowBox> boxes;
   for (const Interval& idle : strip.idle[rank]) {
-    boxes.push_back({.box = box_of(idle), .colour = {}, .tip = cat(strip.idle_tip, ", ", picture.scale.text(idle))});
+    boxes.push_back(
+        {.box = box_of(idle), .colour = {}, .tip = cat(strip.idle_tip, ", ", picture.scale.text(idle))});
   }
   for (const auto& [action, style, interval] : strip.ranks[rank]) {
     const std::string chunk = shape.chunks_per_rank > 1 ? cat(" chunk ", action.chunk) : "";
-    boxes.push_back({.box = box_of(interval),
-                     .colour = shade(style.colour, action.chunk, shape.chunks_per_rank),
-                     .tip = cat(to_string(action.op), action.microbatch, chunk, ", ", picture.scale.text(interval)),
-                     .label = cat(action.microbatch)});
+    boxes.push_back(
+        {.box = box_of(interval),
+         .colour = shade(style.colour, action.chunk, shape.chunks_per_rank),
+         .tip = cat(to_string(action.op), action.microbatch, chunk, ", ", picture.scale.text(interval)),
+         .label = cat(action.microbatch)});
   }
   return draw_boxes(boxes, cat(shape.microbatches - 1));
 }
@@ -305,7 +310,8 @@ std::string draw(const Picture& picture) {
   drawing.add(draw_time_axis(layout, picture.scale), plot.right());
   std::vector<std::string> names;
   for (int32_t rank = 0; rank < picture.schedule.shape.ranks; ++rank) names.push_back(cat("rank ", rank));
-  drawing.add(draw_row_texts(layout.rows, plot.x - kNameGap, kNameFont, names, attribute("text-anchor", "end")));
+  drawing.add(
+      draw_row_texts(layout.rows, plot.x - kNameGap, kNameFont, names, attribute("text-anchor", "end")));
   for (size_t rank = 0; rank < names.size(); ++rank) {
     double y = layout.rows.y(rank);
     for (const Strip& strip : picture.strips) {
@@ -318,7 +324,8 @@ std::string draw(const Picture& picture) {
     const double x = plot.right() + kMargin;
     double width = text_width(picture.column_heading, kColumnFont);
     for (const std::string& text : picture.column) width = std::max(width, text_width(text, kColumnFont));
-    drawing.add(draw_row_texts(layout.rows, x, kColumnFont, picture.column, {}, picture.column_heading), x + width);
+    drawing.add(draw_row_texts(layout.rows, x, kColumnFont, picture.column, {}, picture.column_heading),
+                x + width);
   }
   drawing.add_footer(plot.bottom(), picture.footer);
   return drawing.svg(plot.bottom());
@@ -337,11 +344,13 @@ std::string peak_heading(const DrawOptions& options) {
 std::string draw_svg(const Schedule& schedule, const Simulation& simulation, const DrawOptions& options) {
   require_drawable(schedule, simulation);
   require<ConfigError>(options.peaks.empty() || options.peaks.size() == schedule.ranks.size(),
-                       "a drawing of ", schedule.ranks.size(), " ranks needs as many peaks or none, got ",
+                       "a drawing of ", schedule.ranks.size(), " ranks needs one peak per rank or none, got ",
                        options.peaks.size());
-  Picture picture = {.schedule = schedule, .strips = {strip_of(schedule, simulation, "idle")}, .idle_legend = "idle"};
+  Picture picture = {
+      .schedule = schedule, .strips = {strip_of(schedule, simulation, "idle")}, .idle_legend = "idle"};
   if (options.time_unit == TimeUnit::kSeconds) picture.scale = scale_for(end_of(picture.strips));
-  picture.footer = cat("step time ", picture.scale.text(simulation.step_time), ", bubble rate ", percent_text(simulation.bubble_rate));
+  picture.footer = cat("step time ", picture.scale.text(simulation.step_time), ", bubble rate ",
+                       percent_text(simulation.bubble_rate));
   for (const double peak : options.peaks) picture.column.push_back(peak_text(options, peak));
   picture.column_heading = peak_heading(options);
   return draw(picture);
@@ -352,12 +361,11 @@ std::string draw_planned_over_measured(const Timeline& timeline, const Simulatio
   const Simulation measured = measured_simulation(timeline);
   require_drawable(schedule, planned);
   require_drawable(schedule, measured);
-  Picture picture = {
-      .schedule = schedule,
-      .strips = {strip_of(schedule, from_first_start(schedule, planned), "planned idle"),
-                 strip_of(schedule, measured, "waiting")},
-      .title_suffix = ", planned above measured",
-      .idle_legend = "planned idle, measured waiting"};
+  Picture picture = {.schedule = schedule,
+                     .strips = {strip_of(schedule, from_first_start(schedule, planned), "planned idle"),
+                                strip_of(schedule, measured, "waiting")},
+                     .title_suffix = ", planned above measured",
+                     .idle_legend = "planned idle, measured waiting"};
   for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
     picture.strips.back().idle[rank] = waits_of(timeline.ranks[rank], measured.ranks[rank]);
   }
@@ -368,8 +376,8 @@ std::string draw_planned_over_measured(const Timeline& timeline, const Simulatio
           ? cat(" (", number_text(measured.step_time / planned.step_time), " times the plan)")
           : "";
   picture.footer = cat("step time: planned ", scale.text(planned.step_time), ", measured ",
-             scale.text(measured.step_time), ratio, "; bubble rate: planned ",
-             percent_text(planned.bubble_rate), ", measured ", percent_text(measured.bubble_rate));
+                       scale.text(measured.step_time), ratio, "; bubble rate: planned ",
+                       percent_text(planned.bubble_rate), ", measured ", percent_text(measured.bubble_rate));
   return draw(picture);
 }
 

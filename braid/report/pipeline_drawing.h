@@ -12,7 +12,7 @@ namespace braid::report {
 
 /// What the simulation's times are.
 enum class TimeUnit {
-  kRelative,  // in relation to each other only, as with durations of 1: drawn without a unit
+  kRelative,  // relative to one another, as with durations of 1: drawn without a unit
   kSeconds,   // drawn in s, ms or µs, whichever suits the step time
 };
 
@@ -25,17 +25,17 @@ struct DrawOptions {
 };
 
 /// A self-contained SVG 1.1 document without scripts. One row per rank, time from left to right: a box for
-/// each compute action that takes time, with its microbatch where that is readable and always a tool tip
+/// each compute action that takes time, labelled with its microbatch where there is room, and always with a
+/// tooltip
 /// ("F12 chunk 1, 3.2 to 4.2"); one colour per op, lighter for later chunks; hatched where the rank idles
-/// between its first and its last action. Around it title, legend, time axis, step time, bubble rate and
-/// peaks. The same arguments give the same text. It is as wide as the actions need to be readable, up to a
-/// limit.
-/// Throws ConfigError if `schedule` is not valid, if `simulation` is not of `schedule`, if there are more
-/// than 200 000 actions, or if there is not one peak per rank.
+/// between its first and its last action. Title, legend, time axis, step time,
+/// bubble rate and peaks complete it. The same arguments give the same text. It is as wide as the actions
+/// need to be readable, up to a limit. Throws ConfigError if `schedule` is not valid, if `simulation` is not
+/// of `schedule`, if there are more than 200 000 actions, or if there is not one peak per rank.
 std::string draw_svg(const schedule::Schedule& schedule, const schedule::Simulation& simulation,
                      const DrawOptions& options);
 
-/// The same of a measured step: for each rank a low row with the plan above one with the measurement, on one
+/// The same for a measured step: for each rank a low row with the plan above one with the measurement, on one
 /// time axis in s, ms or µs; in both the first action starts at 0. Hatched are idle time in the plan and
 /// waiting for input in the measurement, from a rank's first action to its last; what is blank between
 /// measured actions is neither work nor waiting. Below: step times, their ratio, bubble rates.

@@ -18,7 +18,7 @@ inline constexpr double kMargin = 16;
 inline constexpr double kTickFont = 10;
 inline constexpr double kNumbersBelow = 11;
 
-/// The `fill` of hatched boxes; a document defines it if its legend has it.
+/// The `fill` of hatched boxes. A document defines it if its legend contains it.
 inline constexpr std::string_view kHatch = "url(#idle)";
 
 /// What a fill stands for.
@@ -30,16 +30,16 @@ struct LegendEntry {
 /// A document that grows with what is added: as wide as its widest part and a margin.
 class Drawing {
  public:
-  /// With the title at the top, from `left` on, and the legend in one line below it.
+  /// The title at the top, starting at `left`, and the legend in one line below it.
   Drawing(std::string title, const std::vector<LegendEntry>& legend, double left = kMargin);
 
-  /// Adds elements on top of all before. `right` is the pixel that they reach to.
+  /// Adds elements above all earlier ones. `right` is their right edge, in pixels.
   void add(std::string_view elements, double right = 0);
 
   /// Adds a line of text below a plot that ends at `plot_bottom`, axis included.
   void add_footer(double plot_bottom, std::string_view text);
 
-  /// The whole document; below a plot that ends at `plot_bottom` it has room for an axis and one line.
+  /// The whole document, with room for an axis and one line of text below `plot_bottom`.
   std::string svg(double plot_bottom) const;
 
  private:
@@ -48,7 +48,7 @@ class Drawing {
   double right_ = 0;
 };
 
-/// Where values stand along one direction of a plot.
+/// The positions of values along one direction of a plot.
 struct Scale {
   double origin = 0;           ///< the pixel of 0
   double pixels_per_unit = 0;  ///< negative where values grow upwards
@@ -62,18 +62,18 @@ struct Axis {
   AxisSide side = AxisSide::kBelow;
   Scale scale;
   double end = 0;     ///< the largest value
-  double factor = 1;  ///< what the numbers show is so many times the value
+  double factor = 1;  ///< printed numbers are the values times this
   int64_t most_ticks = 8;
 };
 
-/// Lines across `grid` at round numbers, which stand outside it on the axis's side.
+/// Lines across `grid` at round numbers, which are printed beside it on the axis's side.
 std::string draw_axis(const Axis& axis, const Box& grid);
 
 /// 0, step, 2 step ... up to `end`, at most `most` steps; step is 1, 2 or 5 times a power of ten.
 /// Just 0 unless end > 0.
 std::vector<double> axis_ticks(double end, int64_t most);
 
-/// A box with a tool tip; hatched unless it has a colour.
+/// A box with a tooltip; hatched unless it has a colour.
 struct RowBox {
   Box box;
   std::optional<Colour> colour;
@@ -81,8 +81,8 @@ struct RowBox {
   std::string label{};
 };
 
-/// The boxes, hatched ones first, with their labels where they are readable: in the font size in which
-/// `widest_label` fits too, if there is one.
+/// The boxes, hatched ones first, with their labels where they are readable: at the size at which
+/// `widest_label` would fit too, if there is one.
 std::string draw_boxes(const std::vector<RowBox>& boxes, std::string_view widest_label);
 
 /// Equal rows, one below the other, in pixels.

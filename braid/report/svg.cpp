@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kReplacement = "\uFFFD";
 constexpr std::string_view kFonts = "Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif";
 
-// The bytes of the UTF-8 character at the start of `text`, or 0 if there is none.
+// The bytes of the UTF-8 character at the start of `text`, or 0 if it is not valid.
 size_t utf8_length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t lead = byte(0);
@@ -29,7 +29,7 @@ size_t utf8_length(std::string_view text) {
   return code < kSmallest[length] || is_surrogate || code > 0x10FFFF ? 0 : length;
 }
 
-// `character` is one whole UTF-8 character. Source: XML 1.0, production 2.
+// `character` is one complete UTF-8 character. Source: XML 1.0, production 2.
 bool is_xml_character(std::string_view character) {
   if (character.size() == 1) {
     return static_cast<uint8_t>(character[0]) >= 0x20 || character == "\t" || character == "\n" ||

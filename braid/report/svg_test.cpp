@@ -8,7 +8,7 @@
 namespace braid::report {
 namespace {
 
-TEST(XmlReader, TakesWellFormedTextOnly) {
+TEST(XmlReader, AcceptsOnlyWellFormedText) {
   const auto elements =
       XmlReader("<?xml version=\"1.0\"?>\n<a b=\"1 &lt; 2\"><c/>&amp;<d>x</d> y</a>\n").read();
   ASSERT_EQ(elements.size(), 3u);
@@ -24,19 +24,19 @@ TEST(XmlReader, TakesWellFormedTextOnly) {
   }
 }
 
-TEST(XmlEscaped, MarkupAndWhatXmlCannotHold) {
+TEST(XmlEscaped, MarkupAndCharactersThatXmlDoesNotAllow) {
   EXPECT_EQ(xml_escaped("a<b> & \"c\" 'd'"), "a&lt;b&gt; &amp; &quot;c&quot; &apos;d&apos;");
   EXPECT_EQ(xml_escaped("\u00b5 \u20ac \U0001F600\t\n"), "\u00b5 \u20ac \U0001F600\t\n");
   EXPECT_EQ(xml_escaped(std::string_view("\0\x1b", 2)), "\uFFFD\uFFFD");
   EXPECT_EQ(xml_escaped("\uFFFE"), "\uFFFD");
   EXPECT_EQ(xml_escaped("\x80y\xff"), "\uFFFDy\uFFFD") << "no lead bytes";
-  EXPECT_EQ(xml_escaped("\xc3"), "\uFFFD") << "cut off";
-  EXPECT_EQ(xml_escaped("\xc0\xaf"), "\uFFFD\uFFFD") << "longer than need be";
+  EXPECT_EQ(xml_escaped("\xc3"), "\uFFFD") << "truncated";
+  EXPECT_EQ(xml_escaped("\xc0\xaf"), "\uFFFD\uFFFD") << "overlong";
   EXPECT_EQ(xml_escaped("\xed\xa0\x80"), "\uFFFD\uFFFD\uFFFD") << "a surrogate";
   EXPECT_EQ(xml_escaped("\xf4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD") << "beyond Unicode";
 }
 
-TEST(NumberText, TwoDigitsNoExponent) {
+TEST(NumberText, TwoDecimalsNoExponent) {
   EXPECT_EQ(number_text(3), "3");
   EXPECT_EQ(number_text(100), "100");
   EXPECT_EQ(number_text(0.5), "0.5");
@@ -47,7 +47,7 @@ TEST(NumberText, TwoDigitsNoExponent) {
   EXPECT_EQ(number_text(1e15), "1000000000000000");
 }
 
-TEST(Colours, HexShadesAndReadableText) {
+TEST(Colours, HexShadesAndContrast) {
   const Colour black, white = {.red = 255, .green = 255, .blue = 255};
   EXPECT_EQ(to_string(Colour{.red = 0, .green = 0x72, .blue = 0xb2}), "#0072b2");
   EXPECT_EQ(lighter(black, 0.2), (Colour{.red = 51, .green = 51, .blue = 51}));
@@ -80,7 +80,7 @@ TEST(FittingFontSize, FitsBothWaysOrIsZero) {
   EXPECT_EQ(text_width("\u00b5s", 10), text_width("us", 10)) << "characters count, not bytes";
 }
 
-TEST(Elements, EscapeWhatTheySay) {
+TEST(Elements, EscapeTheirText) {
   const std::string svg = svg_document(
       10.2, 20, "<&>",
       rect_element({.x = 1, .y = 2, .width = 3, .height = 4.126}, attribute("fill", "\"red\""), "a < b") +

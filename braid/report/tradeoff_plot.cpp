@@ -1,4 +1,4 @@
-#include "braid/report/trade_plot.h"
+#include "braid/report/tradeoff_plot.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@ constexpr double kLabelFont = 12;
 constexpr double kRadius = 5;
 constexpr Box kPlot = {.x = 64, .y = 46, .width = 640, .height = 400};
 constexpr Colour kFront = {.red = 0x2f, .green = 0x4f, .blue = 0xb0};
-constexpr Colour kBeaten = {.red = 0x76, .green = 0x7b, .blue = 0x82};
+constexpr Colour kDominated = {.red = 0x76, .green = 0x7b, .blue = 0x82};
 
 struct Pixel {
   double x = 0;
@@ -27,21 +27,21 @@ struct Axes {
   Axis memory;
   Axis bubble;
 
-  Pixel pixel_of(const TradePoint& point) const {
+  Pixel pixel_of(const TradeoffPoint& point) const {
     return {.x = memory.scale.at(point.peak_memory), .y = bubble.scale.at(point.bubble_rate)};
   }
 };
 
-bool beats(const TradePoint& a, const TradePoint& b) {
+bool dominates(const TradeoffPoint& a, const TradeoffPoint& b) {
   return a.peak_memory <= b.peak_memory && a.bubble_rate <= b.bubble_rate &&
          (a.peak_memory < b.peak_memory || a.bubble_rate < b.bubble_rate);
 }
 
-Axes axes_for(const std::vector<TradePoint>& points) {
+Axes axes_for(const std::vector<TradeoffPoint>& points) {
   constexpr double kHeadroom = 1.08;
   double memory = 0;
   double bubble = 0;
-  for (const TradePoint& point : points) {
+  for (const TradeoffPoint& point : points) {
     memory = std::max(memory, point.peak_memory);
     bubble = std::max(bubble, point.bubble_rate);
   }
@@ -66,8 +66,8 @@ bool is_inside_plot(const Box& box) {
          box.bottom() <= kPlot.bottom();
 }
 
-// The label's box at `distance` from the point, towards `angle` (0 is right, clockwise): its side or corner
-// nearest the point lies there.
+// The label's box whose side or corner nearest to the point lies at `distance` from it, in the direction
+// `angle` (0 is right, clockwise).
 Box label_box(const Pixel& pixel, double width, double distance, double angle) {
   constexpr double kHeight = kLabelFont + 2;
   const double x = std::cos(angle);
@@ -78,7 +78,7 @@ Box label_box(const Pixel& pixel, double width, double distance, double angle) {
           .height = kHeight};
 }
 
-// The nearest free place, by rings around the point; right of it is tried first.
+// The nearest free place, in rings around the point; the right-hand side is tried first.
 std::optional<Box> place_label(const Pixel& pixel, double width, const std::vector<Box>& taken) {
   constexpr double kNearest = kRadius + 4;
   constexpr double kStep = 6;
@@ -95,11 +95,11 @@ std::optional<Box> place_label(const Pixel& pixel, double width, const std::vect
 }
 
 // The step line's corners: from the top edge down to the front's first point, and from its last one to the
-// right edge. Right of it and above lies what some point of the front beats.
-std::vector<Pixel> front_corners(const std::vector<TradePoint>& points, const Axes& axes) {
+// right edge. Points to the right of the line or above it are dominated.
+std::vector<Pixel> front_corners(const std::vector<TradeoffPoint>& points, const Axes& axes) {
   std::vector<Pixel> corners;
   double above = kPlot.y;
-  for (const TradePoint& point : pareto_front(points)) {
+  for (const TradeoffPoint& point : pareto_front(points)) {
     const Pixel pixel = axes.pixel_of(point);
     corners.push_back({.x = pixel.x, .y = above});
     corners.push_back(pixel);
@@ -118,11 +118,11 @@ std::string draw_front(const std::vector<Pixel>& corners) {
              attribute("stroke", to_string(lighter(kFront, 0.45))), attribute("stroke-width", 2), "/>\n");
 }
 
-// What labels must not cover: the points and the front.
-std::vector<Box> obstacles(const std::vector<TradePoint>& points, const Axes& axes) {
+// The points and the front, which labels must not cover.
+std::vector<Box> obstacles(const std::vector<TradeoffPoint>& points, const Axes& axes) {
   constexpr double kHalfStroke = 1;
   std::vector<Box> taken;
-  for (const TradePoint& point : points) taken.push_back(around(axes.pixel_of(point)));
+  for (const TradeoffPoint& point : points) taken.push_back(around(axes.pixel_of(point)));
   const std::vector<Pixel> corners = front_corners(points, axes);
   for (size_t i = 1; i < corners.size(); ++i) {
     const auto [left, right] = std::minmax(corners[i - 1].x, corners[i].x);
@@ -140,14 +140,14 @@ std::string draw_leader(const Pixel& pixel, const Box& label) {
   const double x = std::clamp(pixel.x, label.x, label.right());
   const double y = std::clamp(pixel.y, label.y, label.bottom());
   if (std::hypot(x - pixel.x, y - pixel.y) <= kLongestWithout) return {};
-  return line_element(pixel.x, pixel.y, x, y, attribute("stroke", to_string(kBeaten)));
+  return line_element(pixel.x, pixel.y, x, y, attribute("stroke", to_string(kDominated)));
 }
 
-std::string draw_labels(const std::vector<TradePoint>& points, const Axes& axes) {
+std::string draw_labels(const std::vector<TradeoffPoint>& points, const Axes& axes) {
   std::vector<Box> taken = obstacles(points, axes);
   std::string leaders;
   std::string labels;
-  for (const TradePoint& point : points) {
+  for (const TradeoffPoint& point : points) {
     const Pixel pixel = axes.pixel_of(point);
     const std::optional<Box> box = place_label(pixel, text_width(point.name, kLabelFont), taken);
     if (!box) continue;
@@ -159,23 +159,23 @@ std::string draw_labels(const std::vector<TradePoint>& points, const Axes& axes)
          group_element(attribute("font-size", kLabelFont) + attribute("text-anchor", "middle"), labels);
 }
 
-std::string draw_points(const std::vector<TradePoint>& points, const Axes& axes) {
+std::string draw_points(const std::vector<TradeoffPoint>& points, const Axes& axes) {
   std::string circles;
-  for (const TradePoint& point : points) {
-    const auto beats_point = [&](const TradePoint& other) { return beats(other, point); };
-    const bool is_best = std::none_of(points.begin(), points.end(), beats_point);
+  for (const TradeoffPoint& point : points) {
+    const auto dominates_point = [&](const TradeoffPoint& other) { return dominates(other, point); };
+    const bool is_in_front = std::none_of(points.begin(), points.end(), dominates_point);
     const Pixel pixel = axes.pixel_of(point);
     const std::string tip = cat(point.name, ": memory ", number_text(point.peak_memory), ", bubble rate ",
                                 number_text(100 * point.bubble_rate), "%");
     circles += cat("<circle", attribute("cx", pixel.x), attribute("cy", pixel.y), attribute("r", kRadius),
-                   attribute("fill", is_best ? to_string(kFront) : "#ffffff"),
-                   attribute("stroke", to_string(is_best ? kFront : kBeaten)), "><title>", xml_escaped(tip),
-                   "</title></circle>\n");
+                   attribute("fill", is_in_front ? to_string(kFront) : "#ffffff"),
+                   attribute("stroke", to_string(is_in_front ? kFront : kDominated)), "><title>",
+                   xml_escaped(tip), "</title></circle>\n");
   }
   return group_element(attribute("stroke-width", 1.5), circles);
 }
 
-std::string draw_axis_labels(const TradeOptions& options) {
+std::string draw_axis_labels(const TradeoffOptions& options) {
   const double middle = kPlot.y + kPlot.height / 2;
   const std::string upwards = cat("rotate(-90 20 ", number_text(middle), ")");
   return group_element(
@@ -186,23 +186,23 @@ std::string draw_axis_labels(const TradeOptions& options) {
 
 }  // namespace
 
-std::vector<TradePoint> pareto_front(std::span<const TradePoint> points) {
-  std::vector<TradePoint> sorted(points.begin(), points.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const TradePoint& a, const TradePoint& b) {
+std::vector<TradeoffPoint> pareto_front(std::span<const TradeoffPoint> points) {
+  std::vector<TradeoffPoint> sorted(points.begin(), points.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const TradeoffPoint& a, const TradeoffPoint& b) {
     return a.peak_memory != b.peak_memory ? a.peak_memory < b.peak_memory : a.bubble_rate < b.bubble_rate;
   });
-  std::vector<TradePoint> front;
-  for (const TradePoint& point : sorted) {
+  std::vector<TradeoffPoint> front;
+  for (const TradeoffPoint& point : sorted) {
     if (front.empty() || point.bubble_rate < front.back().bubble_rate) front.push_back(point);
   }
   return front;
 }
 
-std::string draw_trade(const std::vector<TradePoint>& points, const TradeOptions& options) {
+std::string draw_tradeoff(const std::vector<TradeoffPoint>& points, const TradeoffOptions& options) {
   constexpr size_t kMostPoints = 1000;
-  require<ConfigError>(!points.empty() && points.size() <= kMostPoints, "a trade plot needs 1 to ",
+  require<ConfigError>(!points.empty() && points.size() <= kMostPoints, "a trade-off plot needs 1 to ",
                        kMostPoints, " points, got ", points.size());
-  for (const TradePoint& point : points) {
+  for (const TradeoffPoint& point : points) {
     const bool is_finite = std::isfinite(point.peak_memory) && std::isfinite(point.bubble_rate);
     require<ConfigError>(is_finite && point.peak_memory >= 0 && point.bubble_rate >= 0, "point ", point.name,
                          ": memory and bubble rate must be finite and at least 0, got ", point.peak_memory,
