@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Puts a braid run on one GPU beside plain PyTorch loops: tokens/s, MFU and peak memory. tools/gpu_check calls it.
+"""Compares a braid run on one GPU with plain PyTorch loops: tokens/s, MFU and peak memory. tools/gpu_check calls it.
 
   gpu_report.py --metrics metrics.jsonl --peer FILE... --warmup 10 --tokens-per-step 32768 --gpu "NVIDIA H200" <the model's sizes>
 
-FILE holds what bench/peers/torch_plain.py prints. MFU counts 6 N + 6 L n d (s + 1) operations a token, N the parameters of all matrices
-but the embedding's, against the GPU's dense bf16 peak.
+FILE holds what bench/peers/torch_plain.py prints. MFU counts 6 N + 6 L n d (s + 1) operations per token, where N is the number of parameters of all
+matrices except the embedding, against the GPU's dense bf16 peak.
 """
 import argparse
 import json
@@ -20,7 +20,7 @@ def parse():
     parser.add_argument("--peer", type=pathlib.Path, nargs="*", default=[])
     parser.add_argument("--warmup", type=int, required=True)
     parser.add_argument("--gpu", default="", help="its name; empty: no MFU")
-    parser.add_argument("--peak-tflops", type=float, help="of the GPU in bf16 without sparsity; unset: as its name says")
+    parser.add_argument("--peak-tflops", type=float, help="of the GPU in bf16 without sparsity; unset: from its name")
     parser.add_argument("--tokens-per-step", type=int, required=True)
     for name in ("layers", "hidden", "heads", "kv-heads", "ffn", "vocab", "seq"):
         parser.add_argument(f"--{name}", type=int, required=True)
@@ -68,10 +68,10 @@ def column(c, run):
 
 def main():
     c = parse()
-    rows = ["", "s a step, median", "tokens/s", "TFLOP/s", "MFU", "peak allocated", "peak reserved", "first and last loss", "steps"]
+    rows = ["", "s per step, median", "tokens/s", "TFLOP/s", "MFU", "peak allocated", "peak reserved", "first and last loss", "steps"]
     columns = [column(c, run) for run in [braid_run(c.metrics), *map(peer_run, c.peer)]]
-    print(f"{c.gpu or 'no GPU'}; {c.tokens_per_step} tokens a step; the first {c.warmup} steps are left out; MFU against "
-          f"{peak_tflops(c) or 'no known'} TFLOP/s")
+    print(f"{c.gpu or 'no GPU'}; {c.tokens_per_step} tokens per step; the first {c.warmup} steps are excluded; MFU against "
+          f"{peak_tflops(c) or 'unknown'} TFLOP/s")
     for name, *values in zip(rows, *columns):
         print(f"{name:22}" + "".join(f"{value:>20}" for value in values))
 

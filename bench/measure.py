@@ -1,4 +1,4 @@
-"""Runs braid and PyTorch's pipelining once each, on one and the same job, and reads what they measured of themselves."""
+"""Runs braid and PyTorch's pipelining on the same job and reads their own measurements."""
 import dataclasses
 import json
 import math
@@ -13,14 +13,14 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BRAID = ROOT / "build/braid"
 PEER = ROOT / "bench/peers/torch_llama.py"
-# Whatever runs, each rank computes with one thread and talks over loopback.
+# Each rank of either computes with one thread and communicates over loopback.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONDONTWRITEBYTECODE": "1"}
 OUTER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What both train."""
+    """The model and batch that both train."""
     ranks: int = 2
     microbatches: int = 8
     microbatch: int = 1
@@ -93,8 +93,8 @@ def peer_command(job, dtype, steps, variant, folder):
 
 
 def wait_for(processes, timeout_s):
-    """Waits until all have ended, or one has failed. Returns the largest peak resident memory in bytes among those that ended, their own
-    children counted, and the command that failed, if one did."""
+    """Waits until all have exited or one has failed. Returns the largest peak resident memory in bytes among those that exited, including
+    their children, and the command that failed, if any."""
     peak_bytes, deadline, running = 0, time.monotonic() + timeout_s, list(processes)
     while running:
         if time.monotonic() > deadline:
@@ -114,13 +114,13 @@ def wait_for(processes, timeout_s):
 
 def run(commands, timeout_s):
     """Starts all `commands` (argument list, added environment) at once and waits for them. Returns the largest peak resident memory of a
-    process, in bytes. Raises RuntimeError with the last words if one fails or time runs out."""
+    process, in bytes. Raises RuntimeError with the end of the output if one fails or times out."""
     environment = {name: value for name, value in os.environ.items() if name not in OUTER}
-    with tempfile.TemporaryFile("w+") as said:
+    with tempfile.TemporaryFile("w+") as output:
         processes = []
         try:
             for command, added in commands:
-                processes.append(subprocess.Popen(command, env={**environment, **ENVIRONMENT, **added}, stdin=subprocess.DEVNULL, stdout=said,
+                processes.append(subprocess.Popen(command, env={**environment, **ENVIRONMENT, **added}, stdin=subprocess.DEVNULL, stdout=output,
                                                   stderr=subprocess.STDOUT, start_new_session=True))
             peak_bytes, failed = wait_for(processes, timeout_s)
         finally:
@@ -129,15 +129,15 @@ def run(commands, timeout_s):
                     os.killpg(process.pid, signal.SIGKILL)
                     process.wait()
         if failed:
-            said.seek(0)
-            raise RuntimeError(f"failed or took more than {timeout_s} s: {' '.join(failed)}\n{said.read()[-3000:]}")
+            output.seek(0)
+            raise RuntimeError(f"failed or took more than {timeout_s} s: {' '.join(failed)}\n{output.read()[-3000:]}")
     return peak_bytes
 
 
 def check_losses(job, losses, who):
-    """A program that skipped its work would be fast: the first loss is that of a model that knows nothing, all are numbers."""
+    """Guards against a program that skips work: the first loss must be that of an untrained model, and all must be finite."""
     if not losses or not all(map(math.isfinite, losses)) or abs(losses[0] - math.log(job.vocab)) > 0.5:
-        raise RuntimeError(f"{who} did not train: losses {losses}, while a new model's first is about {math.log(job.vocab):.2f}")
+        raise RuntimeError(f"{who} did not train: losses {losses}, while an untrained model's first is about {math.log(job.vocab):.2f}")
 
 
 def measure_braid(job, dtype, steps, timeout_s=1800):

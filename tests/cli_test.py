@@ -66,12 +66,12 @@ class Help(unittest.TestCase):
 class Misuse(unittest.TestCase):
     def test_one_line_and_exit_code_2(self):
         for words, error in (
-                ("pretrian", "braid: there is no command 'pretrian'; did you mean pretrain?"),
+                ("pretrian", "braid: unknown command 'pretrian'; did you mean pretrain?"),
                 ("data prepare --imput x",
                  "braid data prepare: --imput: there is no such option; did you mean input?"),
                 ("schedule show --pp 0", "braid schedule show: --pp must be a whole number, >= 1, got '0'"),
                 ("launch --nproc_per_node 2 pretrian",
-                 "braid launch: there is no command 'pretrian'; did you mean pretrain?")):
+                 "braid launch: unknown command 'pretrian'; did you mean pretrain?")):
             with self.subTest(words):
                 result = braid(*words.split())
                 self.assertEqual((result.returncode, result.stdout, result.stderr), (2, "", error + "\n"))
@@ -137,7 +137,7 @@ class Schedule(unittest.TestCase):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         drawing, rest = result.stdout[:len(SHOW_4_8)], result.stdout[len(SHOW_4_8):]
         self.assertEqual(drawing, SHOW_4_8)
-        self.assertRegex(rest, r"^48 messages a step, at most \d of a rank under way at once\n$")
+        self.assertRegex(rest, r"^48 messages per step, at most \d of one rank in flight\n$")
 
 
 class Output(unittest.TestCase):
@@ -159,7 +159,7 @@ class Output(unittest.TestCase):
             result = subprocess.run([str(BRAID), "schedule", "show"], stdout=full, stderr=subprocess.PIPE, text=True,
                                     timeout=60, check=False, env=environment())
         self.assertEqual(result.returncode, 74)
-        self.assertEqual(result.stderr, "braid: standard output could not be written: is the disk full?\n")
+        self.assertEqual(result.stderr, "braid: cannot write to standard output: is the disk full?\n")
 
     def test_colours_on_a_terminal(self):
         for changes, coloured in (({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False)):

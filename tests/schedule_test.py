@@ -65,12 +65,12 @@ class Schedule(unittest.TestCase):
         names = [line.split(":")[0] for line in said.stdout.splitlines()]
         self.assertEqual(names[:2] + names[-1:], ["FThenB", "1F1B", names[-1]])
         self.assertTrue(names[-1].startswith("auto ("), names)
-        self.assertEqual(said.stderr.count("left out: DualPipeV on 2 ranks needs at least 4 microbatches, got 2"), 1, said.stderr)
+        self.assertEqual(said.stderr.count("skipped: DualPipeV on 2 ranks needs at least 4 microbatches, got 2"), 1, said.stderr)
         self.file.write_text("0F0,0B0\n1F0,1B0\n")
         said = self.succeed("schedule", "run", "--mode", f"csv:{self.file}", "--emulate", "0.001,0.001,0.001")
         self.assertRegex(said, r"mine\.csv: interval_runtime: \d+\.\d{4}, .*step_time: .* \(planned 0\.0060\), bubble_rate: ")
 
-    def test_a_damaged_file_is_refused_before_anything_runs(self):
+    def test_a_damaged_file_is_rejected_before_anything_runs(self):
         self.file.write_text("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1X1\n")
         reason = r'mine\.csv, row 2, cell 4 \("1X1"\): write stage, type and microbatch'
         done = braid("schedule", "run", "--mode", f"csv:{self.file}", "--emulate", "1,1,1")

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Peer: Llama pretraining with PyTorch's own pipeline parallelism (torch.distributed.pipelining), eager, Gloo on loopback.
+"""Peer: Llama pretraining with PyTorch's pipeline parallelism (torch.distributed.pipelining), eager, Gloo on loopback.
 
   torchrun --nproc-per-node 2 torch_llama.py --schedule 1f1b --cut balanced --microbatches 8 --dtype bf16 --result FILE
 
-Ranks meet as torchrun tells them to, or through the file that --store names, without a socket that listens for all the world. Each
-writes a JSON object to FILE.<rank>: seconds of every step, losses on the rank that has the head. A step is from barrier to barrier: zero_grad, the schedule, the optimizer. bf16 means bfloat16 parameters, gradients and moments, without float32
-master weights; gradients are neither measured nor clipped. Both make the peer's step shorter than braid's.
+Ranks connect as torchrun configures them, or through the file --store, without a publicly listening socket. Each writes a JSON object to
+FILE.<rank>: the seconds of every step, and the losses on the rank with the head. A step runs from barrier to barrier: zero_grad, the
+schedule, the optimizer. bf16 means bfloat16 parameters, gradients and moments, without float32 master weights; the gradient norm is neither
+computed nor clipped. Both make the peer's step shorter than braid's.
 """
 import argparse
 import itertools
@@ -38,13 +39,13 @@ def stages_of_rank(schedule, rank, world):
 
 
 def head_in_layers(c):
-    """The head's arithmetic as a multiple of a decoder layer's."""
+    """The FLOPs of the head relative to a decoder layer."""
     projections = 2 * c.hidden * c.hidden * (1 + c.kv_heads / c.heads)
     return c.hidden * c.vocab / (projections + 3 * c.hidden * c.ffn + c.hidden * (c.seq + 1))
 
 
 def cut_layers(c, world):
-    """Decoder layers of each stage: evenly, or so that the rank with most to do, the head counted, has least."""
+    """Decoder layers per stage: evenly, or minimising the work of the most loaded rank, including the head."""
     mine = [stages_of_rank(c.schedule, rank, world) for rank in range(world)]
     count = sum(map(len, mine))
     if c.cut == "even":

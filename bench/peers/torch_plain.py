@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Peer on one device: a plain eager PyTorch loop that trains the same Llama on random tokens.
 
---precision autocast  float32 parameters, gradients and moments, bfloat16 computation under torch.autocast: the recipe whose numbers are
+--precision autocast  float32 parameters, gradients and moments, bfloat16 computation under torch.autocast: the recipe that matches
                       braid's bf16 (float32 master weights and gradients)
---precision pure      everything in bfloat16, moments too: less memory and less work than braid's
-Both: fused AdamW, gradients clipped to norm 1, scaled_dot_product_attention. Prints one JSON object: seconds of every step, peak memory.
+--precision pure      everything in bfloat16, including moments: less memory and work than braid
+Both: fused AdamW, gradients clipped to norm 1, scaled_dot_product_attention. Prints one JSON object: the seconds of every step, peak memory.
 """
 import argparse
 import json

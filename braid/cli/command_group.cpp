@@ -34,7 +34,7 @@ std::string overview(std::string_view name, const CommandGroup& group) {
 }
 
 const Command& find_command(const CommandGroup& group, std::string_view name) {
-  require<ConfigError>(!name.starts_with('-'), "a command comes before its options, got '", name,
+  require<ConfigError>(!name.starts_with('-'), "expected a command before options, got '", name,
                        "'; --help lists the commands");
   std::vector<std::string> names;
   for (const Command& command : group.commands) {
@@ -42,23 +42,23 @@ const Command& find_command(const CommandGroup& group, std::string_view name) {
     names.push_back(command.name);
   }
   const auto close = nearest(name, names);
-  throw ConfigError(cat("there is no command '", name, "'",
-                        close ? cat("; did you mean ", *close, "?") : "; --help lists them"));
+  throw ConfigError(cat("unknown command '", name, "'",
+                        close ? cat("; did you mean ", *close, "?") : "; --help lists the commands"));
 }
 
 int run_group(const CommandContext& context, const CommandGroup& group) {
   std::string who = context.name;
   try {
     std::vector<std::string> words = context.arguments;
-    const bool asks_for_help = !words.empty() && is_help(words.front());
-    if (asks_for_help) words.erase(words.begin());
+    const bool wants_help = !words.empty() && is_help(words.front());
+    if (wants_help) words.erase(words.begin());
     if (words.empty()) {
       context.out << overview(context.name, group);
-      return asks_for_help ? 0 : kUserErrorExitCode;
+      return wants_help ? 0 : kUserErrorExitCode;
     }
     const Command& command = find_command(group, words.front());
     words.erase(words.begin());
-    if (asks_for_help) words.push_back("--help");
+    if (wants_help) words.push_back("--help");
     const CommandContext inner = context_of(context, command, std::move(words));
     who = inner.name;
     return command.run(inner);

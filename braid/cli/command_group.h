@@ -1,4 +1,4 @@
-// Commands that stand behind one word: `braid COMMAND`, `braid data COMMAND`.
+// Groups of commands: `braid COMMAND`, `braid data COMMAND`.
 #pragma once
 
 #include <string>
@@ -24,12 +24,12 @@ struct CommandGroup {
 /// What `<name> --help` prints: the summary, a line for each command, the examples.
 std::string overview(std::string_view name, const CommandGroup& group);
 
-/// The command called `name`. Throws ConfigError, naming the nearest one, if there is none.
+/// The command called `name`. Throws ConfigError, suggesting the nearest name, if there is none.
 const Command& find_command(const CommandGroup& group, std::string_view name);
 
 /// Runs the command that the first argument names, with the rest. `help`, `--help` and `-h` print the
-/// overview, `help COMMAND` that command's help; without arguments the overview is printed and the code is
-/// kUserErrorExitCode. Exceptions are reported under the name of the command. Returns the exit code.
+/// overview, `help COMMAND` that command's help; without arguments it prints the overview and returns
+/// kUserErrorExitCode. Exceptions are reported under the command's name. Returns the exit code.
 int run_group(const CommandContext& context, const CommandGroup& group);
 
 }  // namespace braid::cli

@@ -61,23 +61,23 @@ void add_text_options(config::OptionTable<Arguments>& table) {
   table.group("Text");
   table.add(
       "input", &Arguments::input,
-      {.help = "Files and directories, read in this order, directories to their depths. A *.jsonl file "
-               "holds one document a line, any other file is one document; both may be gzip-compressed. "
-               "Must be given."});
-  table.add("json_key", &Arguments::json_key, {.help = "The key of the text in a line of a *.jsonl file."});
+      {.help = "Files and directories, read in this order, directories recursively. A *.jsonl file holds "
+               "one document per line, any other file is one document; both may be gzip-compressed. "
+               "Required."});
+  table.add("json_key", &Arguments::json_key,
+            {.help = "The key of the text in each line of a *.jsonl file."});
   table.add(
       "extensions", &Arguments::extensions,
-      {.help = "Of the files in directories, take only those that end so, as in: txt rst. Unset: all that "
-               "are text."});
+      {.help = "Take only files with these extensions from directories, as in: txt rst. Unset: all text "
+               "files."});
   table.add("exclude", &Arguments::exclude,
-            {.help = "Leave out files and directories of these names in directories."});
+            {.help = "Skip files and directories with these names in directories."});
 }
 
 template <typename Arguments>
 data::TextOptions text_options(const Arguments& arguments) {
-  require<ConfigError>(
-      !arguments.input.empty(),
-      "--input is missing: the files and directories of text, as in --input docs more.jsonl");
+  require<ConfigError>(!arguments.input.empty(),
+                       "--input is missing: text files and directories, as in --input docs more.jsonl");
   return {.inputs = arguments.input,
           .json_key = arguments.json_key,
           .excluded = arguments.exclude,
@@ -87,7 +87,7 @@ data::TextOptions text_options(const Arguments& arguments) {
 template <typename Arguments>
 void add_workers(config::OptionTable<Arguments>& table) {
   table.add("workers", &Arguments::workers,
-            {.help = "Threads. The result does not depend on it. Unset: one a core.",
+            {.help = "Threads; their number does not change the result. Unset: one per core.",
              .range = {.at_least = 1, .at_most = kMostThreads}});
 }
 
@@ -107,13 +107,13 @@ config::OptionTable<PrepareArguments> prepare_table() {
   table.add(
       "tokenizer", &P::tokenizer,
       {.help = "byte (ids 0 to 255 are the bytes, 256 ends a document), sentencepiece:FILE, a FILE.model, "
-               "or a directory with tokenizer.model. Must be given."});
+               "or a directory with tokenizer.model. Required."});
   table.add("append_eod", &P::append_eod,
-            {.help = "End every document with the tokenizer's end-of-text id."});
+            {.help = "Append the tokenizer's end-of-text id to every document."});
   table.group("Output");
   table.add("output_prefix", &P::output_prefix,
-            {.help = "Path of the two files without .bin and .idx; its directory is made. Must be given."});
-  table.add("overwrite", &P::overwrite, {.help = "Replace files that exist."});
+            {.help = "Path of the two files without .bin and .idx; its directory is created. Required."});
+  table.add("overwrite", &P::overwrite, {.help = "Replace existing files."});
   add_workers(table);
   return table;
 }
@@ -122,21 +122,21 @@ config::OptionTable<TokenizerArguments> tokenizer_table() {
   using T = TokenizerArguments;
   config::OptionTable<T> table({.command = "braid data tokenizer",
                                 .usage = "--input PATH... --output FILE.model|DIR",
-                                .summary = "Trains a SentencePiece tokenizer (BPE with byte fallback, as "
+                                .summary = "Trains a SentencePiece tokenizer (BPE with byte fallback, like "
                                            "Llama's) on text."});
   add_text_options(table);
   table.group("Tokenizer");
   table.add("vocab_size", &T::vocab_size,
-            {.help = "Token ids of the tokenizer.", .range = {.at_least = 1, .at_most = 1e6}});
+            {.help = "Number of token ids.", .range = {.at_least = 1, .at_most = 1e6}});
   table.add("sample_bytes", &T::sample_bytes,
-            {.help = "Text to learn from, spread evenly over the input. More is slower and changes little.",
+            {.help = "Text to train on, sampled evenly from the input. More is slower and changes little.",
              .unit = "bytes",
              .range = {.at_least = 1}});
   table.group("Output");
-  table.add("output", &T::output,
-            {.help = "A FILE.model, or a directory that gets tokenizer.model. Must be given."});
-  table.add("overwrite", &T::overwrite,
-            {.help = "Replace a file that exists. Token files and models made with it then no longer fit."});
+  table.add("output", &T::output, {.help = "A FILE.model, or a directory for tokenizer.model. Required."});
+  table.add(
+      "overwrite", &T::overwrite,
+      {.help = "Replace an existing file. Token files and models made with the old one no longer match."});
   add_workers(table);
   return table;
 }
@@ -145,30 +145,31 @@ config::OptionTable<InspectArguments> inspect_table() {
   using I = InspectArguments;
   config::OptionTable<I> table({.command = "braid data inspect",
                                 .usage = "PREFIX [--flag value]...",
-                                .summary =
-                                    "Reads PREFIX.bin and PREFIX.idx whole, checks them, and tells what "
-                                    "they hold."});
+                                .summary = "Reads all of PREFIX.bin and PREFIX.idx, checks them, and "
+                                           "summarises their contents."});
   table.group("Checks");
   table.add("tokenizer", &I::tokenizer,
-            {.help = "Check that every id is one of this tokenizer's, and show documents as text."});
+            {.help = "Check that every id is in this tokenizer's vocabulary, and show documents as text."});
   table.add("vocab_size", &I::vocab_size,
-            {.help = "Check that every id is below this number instead.", .range = {.at_least = 1}});
+            {.help = "Check that every id is below this number.", .range = {.at_least = 1}});
   table.group("Output");
   table.add("documents", &I::documents,
-            {.help = "Documents to show; needs --tokenizer. Unset: 3.", .range = {.at_least = 0}});
+            {.help = "Documents to show; requires --tokenizer. Unset: 3.", .range = {.at_least = 0}});
   table.add("bytes", &I::bytes,
-            {.help = "The most to show of each.", .unit = "bytes", .range = {.at_least = 1, .at_most = 1e9}});
+            {.help = "At most this much of each document is shown.",
+             .unit = "bytes",
+             .range = {.at_least = 1, .at_most = 1e9}});
   add_workers(table);
   return table;
 }
 
-// Thrown out of a progress call; unlike an error it is not explained.
+// Thrown from a progress callback. Not an error: report_stop reports it.
 struct Stopped {
   int signal = 0;
 };
 
-// While it lives, Ctrl-C and SIGTERM wait until `check` turns them into Stopped, so that half-written files
-// are removed on the way out.
+// While it exists, SIGINT and SIGTERM are deferred until `check` throws Stopped, so that partial files are
+// removed as the stack unwinds.
 class StopSignals {
  public:
   void check() {
@@ -226,7 +227,7 @@ int prepare_command(const CommandContext& context) {
     ProgressBar bar = progress_on(context, "prepare");
     const auto start = std::chrono::steady_clock::now();
     const data::PrepareSummary summary = data::prepare(options, [&](const data::PrepareProgress& progress) {
-      // Once all is read the files are as good as written: then a signal comes too late.
+      // Once everything is read, the files are about to be complete: a signal comes too late.
       if (progress.done_bytes < progress.total_bytes) signals.check();
       bar.update(fraction_of(progress.done_bytes, progress.total_bytes),
                  rate_text(progress.done_bytes, start));
@@ -253,7 +254,7 @@ int tokenizer_command(const CommandContext& context) {
                        "--output is missing: FILE.model, or a directory for tokenizer.model");
   for (const fs::path& file : {fs::path(options.output), fs::path(options.output) / "tokenizer.model"}) {
     require<ConfigError>(arguments.overwrite || !fs::is_regular_file(file), file.string(),
-                         " exists: choose another --output, or give --overwrite to replace it");
+                         " exists: choose another --output, or pass --overwrite 1 to replace it");
   }
   try {
     auto signals = std::make_unique<StopSignals>();
@@ -261,11 +262,11 @@ int tokenizer_command(const CommandContext& context) {
     const auto start = std::chrono::steady_clock::now();
     const auto show = [&](const data::TrainTokenizerProgress& progress) {
       if (progress.phase == data::TrainTokenizerProgress::Phase::kTraining) {
-        // Nothing calls back from here on, and nothing is on disk yet: signals may end the process as usual.
+        // There are no further callbacks, and nothing is on disk yet: signals may end the process as usual.
         if (signals) signals->check();
         signals.reset();
         bar.erase();
-        bar.update(std::nullopt, "learning pieces");
+        bar.update(std::nullopt, "training");
         return;
       }
       signals->check();
@@ -285,10 +286,10 @@ int inspect_command(const CommandContext& context) {
   const auto parsed = parse_command(context, inspect_table(), config::Positionals::kCollect);
   if (!parsed) return 0;
   const InspectArguments& arguments = parsed->options;
-  require<ConfigError>(parsed->rest.size() == 1, "give one PREFIX, as in ", context.name,
+  require<ConfigError>(parsed->rest.size() == 1, "expected one PREFIX, as in ", context.name,
                        " out/docs for out/docs.bin and out/docs.idx; got ", parsed->rest.size());
   require<ConfigError>(!arguments.documents || arguments.tokenizer,
-                       "--documents needs --tokenizer, which turns ids into text");
+                       "--documents requires --tokenizer, which decodes the ids");
   context.out << data::to_text(data::inspect({.prefix = parsed->rest.front(),
                                               .tokenizer = arguments.tokenizer,
                                               .vocabulary_size = arguments.vocab_size,
@@ -301,15 +302,15 @@ int inspect_command(const CommandContext& context) {
 }  // namespace
 
 int data_command(const CommandContext& context) {
-  return run_group(context,
-                   {.summary = "Text to the token files that braid pretrain reads.",
-                    .commands = {{"tokenizer", "train a SentencePiece tokenizer on text", tokenizer_command},
-                                 {"prepare", "turn text into token files", prepare_command},
-                                 {"inspect", "check token files and tell what they hold", inspect_command}},
-                    .examples = {"braid data tokenizer --input docs --output out/tokenizer.model",
-                                 "braid data prepare --input docs --output_prefix out/docs --tokenizer "
-                                 "out/tokenizer.model",
-                                 "braid data inspect out/docs --tokenizer out/tokenizer.model"}});
+  return run_group(
+      context, {.summary = "Prepares the token files that braid pretrain reads.",
+                .commands = {{"tokenizer", "train a SentencePiece tokenizer on text", tokenizer_command},
+                             {"prepare", "turn text into token files", prepare_command},
+                             {"inspect", "check token files and summarise their contents", inspect_command}},
+                .examples = {"braid data tokenizer --input docs --output out/tokenizer.model",
+                             "braid data prepare --input docs --output_prefix out/docs --tokenizer "
+                             "out/tokenizer.model",
+                             "braid data inspect out/docs --tokenizer out/tokenizer.model"}});
 }
 
 }  // namespace braid::cli

@@ -54,7 +54,7 @@ TEST_F(Data, PreparesAndInspects) {
   EXPECT_THAT(inspected.out, testing::Not(HasSubstr("document 1")));
 }
 
-TEST_F(Data, EveryPrepareOptionCounts) {
+TEST_F(Data, EveryPrepareOptionTakesEffect) {
   const std::vector<std::string> base = {"--input", path("docs"), "--output_prefix", path("t")};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), base.begin(), base.end());
@@ -79,29 +79,29 @@ TEST_F(Data, DrawsAProgressBarOnATerminal) {
 }
 
 TEST_F(Data, StopsOnASignalWithoutLeavingFiles) {
-  // The command takes the signal out of its queue at its first progress call. Blocked here, it waits until
-  // then.
+  // The command takes the signal from its queue at its first progress call. Blocked here, it stays pending
+  // until then.
   sigset_t term, before;
   sigemptyset(&term);
   sigaddset(&term, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &term, &before);
   ::raise(SIGTERM);
-  // Long enough that not all is read at that call.
+  // Long enough that not everything is read by that call.
   for (const char* name : {"docs/c.txt", "docs/d.txt"}) {
     data::write_bytes(path(name), std::string(1 << 20, 'x'));
   }
   const CallResult result = prepare({"--input", path("docs"), "--output_prefix", path("out/t")});
   const timespec now = {};
-  EXPECT_EQ(sigtimedwait(&term, nullptr, &now), -1) << "the signal was taken";
+  EXPECT_EQ(sigtimedwait(&term, nullptr, &now), -1) << "the signal was consumed";
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   EXPECT_EQ(result.code, 128 + SIGTERM);
   EXPECT_EQ(result.err, "braid data prepare: stopped by SIGTERM; nothing was written\n");
   EXPECT_TRUE(fs::is_empty(path("out")));
 }
 
-TEST_F(Data, TrainsATokenizerOrSaysWhatTheBuildLacks) {
+TEST_F(Data, TrainsATokenizerOrNamesTheMissingBuildOption) {
   std::string text;
-  // Words of two letters out of twelve, so that there is enough to merge.
+  // Two-letter words, so that there is enough to merge.
   for (int i = 0; i < 20'000; ++i) {
     text += static_cast<char>('a' + i * 7919 % 13);
     text += static_cast<char>('n' + i / 13 % 12);
@@ -122,7 +122,7 @@ TEST_F(Data, TrainsATokenizerOrSaysWhatTheBuildLacks) {
   const CallResult again = call(arguments);
   EXPECT_EQ(again.code, kUserErrorExitCode);
   EXPECT_EQ(again.err, "braid data tokenizer: " + path("tok/tokenizer.model") +
-                           " exists: choose another --output, or give --overwrite to replace it\n");
+                           " exists: choose another --output, or pass --overwrite 1 to replace it\n");
   std::vector<std::string> replacing = arguments;
   replacing.push_back("--overwrite");
   EXPECT_EQ(call(replacing).code, 0);
@@ -137,9 +137,9 @@ struct Misuse {
   std::string error;
 };
 
-class DataRefuses : public testing::TestWithParam<Misuse> {};
+class DataRejects : public testing::TestWithParam<Misuse> {};
 
-TEST_P(DataRefuses, WithItsReason) {
+TEST_P(DataRejects, WithItsReason) {
   std::vector<std::string> arguments = GetParam().arguments;
   arguments.insert(arguments.begin(), "data");
   const CallResult result = call(arguments);
@@ -149,7 +149,7 @@ TEST_P(DataRefuses, WithItsReason) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Misuses, DataRefuses,
+    Misuses, DataRejects,
     testing::Values(
         Misuse{{"prepare"}, "prepare: --input is missing"},
         Misuse{{"prepare", "--input", "x"}, "prepare: --output_prefix is missing"},
@@ -164,9 +164,9 @@ INSTANTIATE_TEST_SUITE_P(
                "prepare: --output-prefix: there is no such option; did you mean output_prefix?"},
         Misuse{{"tokenizer"}, "tokenizer: --input is missing"},
         Misuse{{"tokenizer", "--input", "x"}, "tokenizer: --output is missing"},
-        Misuse{{"inspect"}, "inspect: give one PREFIX, as in braid data inspect out/docs"},
-        Misuse{{"inspect", "a", "b"}, "inspect: give one PREFIX"},
-        Misuse{{"inspect", "a", "--documents", "2"}, "inspect: --documents needs --tokenizer"},
+        Misuse{{"inspect"}, "inspect: expected one PREFIX, as in braid data inspect out/docs"},
+        Misuse{{"inspect", "a", "b"}, "inspect: expected one PREFIX"},
+        Misuse{{"inspect", "a", "--documents", "2"}, "inspect: --documents requires --tokenizer"},
         Misuse{{"inspect", "/nowhere/x"}, "inspect: "},
         Misuse{{"inspect", "a", "--bytes", "0"}, "inspect: --bytes must be"}));
 

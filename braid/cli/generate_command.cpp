@@ -30,24 +30,26 @@ config::OptionTable<GenerateArguments> generate_table() {
                                 .summary = "Continues TEXT with a model that braid exported, or any Llama in "
                                            "Hugging Face's format."});
   table.group("Model");
-  table.add("model", &G::model, {.help = "Directory with config.json and safetensors. Must be given."});
+  table.add("model", &G::model, {.help = "Directory with config.json and safetensors. Required."});
   table.add(
       "tokenizer", &G::tokenizer,
       {.help = "byte, sentencepiece:FILE, a FILE.model, or a directory with tokenizer.model. Unset: the "
                "model's directory."});
   table.group("Text");
-  table.add("prompt", &G::prompt, {.help = "The text to continue. Must be given."});
+  table.add("prompt", &G::prompt, {.help = "The text to continue. Required."});
   table.add("max_new_tokens", &G::max_new_tokens,
-            {.help = "The most tokens to add.", .unit = "tokens", .range = {.at_least = 1, .at_most = 1e9}});
+            {.help = "Maximum number of tokens to generate.",
+             .unit = "tokens",
+             .range = {.at_least = 1, .at_most = 1e9}});
   table.add("logits", &G::logits,
-            {.help = "Also write what the model says of the prompt to this safetensors file, to compare it "
-                     "with another program: 'tokens' [s] int64 and 'logits' [s, vocabulary] float32."});
+            {.help = "Also write the prompt's logits to this safetensors file, for comparison with another "
+                     "program: 'tokens' [s] int64 and 'logits' [s, vocabulary] float32."});
   table.group("Sampling");
   table.add("temperature", &G::temperature,
-            {.help = "0 always takes the likeliest token; 1 draws as the model says; less is safer.",
+            {.help = "0: greedy decoding; 1: the model's own distribution; lower values sharpen it.",
              .range = {.at_least = 0, .at_most = 100}});
   table.add("top_k", &G::top_k,
-            {.help = "Draw among so many likeliest tokens; 0: among all.",
+            {.help = "Sample among this many most likely tokens; 0: among all.",
              .range = {.at_least = 0, .at_most = 1e9}});
   table.add("seed", &G::seed, {.help = "The same seed gives the same text.", .range = {.at_least = 0}});
   return table;
@@ -60,7 +62,7 @@ void write_logits(train::LoadedModel& model, const std::vector<int64_t>& tokens,
   checkpoint::write_safetensors(path, tensors, {{"format", "pt"}});
 }
 
-/// The longest beginning of `text` that does not end within a UTF-8 character.
+/// The length of the longest prefix of `text` that does not end inside a UTF-8 character.
 size_t whole_characters(std::string_view text) {
   size_t end = text.size();
   for (size_t back = 1; back <= 3 && back <= text.size(); ++back) {
@@ -88,7 +90,7 @@ int generate_command(const CommandContext& context) {
   std::vector<int64_t> prompt = tokenizer->encode(arguments.prompt);
   std::vector<int64_t> text = prompt;
   size_t printed = 0;
-  // Decoded as a whole each time: a token may be part of a character, or change what stands before it.
+  // Decoded from the start each time: a token may be part of a character, or change the text before it.
   const auto show = [&] {
     const std::string decoded = tokenizer->decode(text);
     const size_t end = whole_characters(decoded);
@@ -106,7 +108,7 @@ int generate_command(const CommandContext& context) {
                     text.push_back(token);
                     show();
                   });
-  // After generate(), which checks that the prompt fits the model.
+  // After generate(), which checks that the prompt is valid for the model.
   if (arguments.logits) write_logits(model, prompt, *arguments.logits);
   context.out << tokenizer->decode(text).substr(printed) << "\n";
   return 0;

@@ -5,7 +5,7 @@
 
 namespace braid::cli {
 
-/// Continues a prompt, printing the text as it is made; see `braid generate --help`.
+/// Continues a prompt, printing the text as it is generated; see `braid generate --help`.
 int generate_command(const CommandContext& context);
 
 }  // namespace braid::cli

@@ -1,4 +1,4 @@
-// `braid launch`: braid/launch on this process's environment, terminal and signals.
+// `braid launch`: braid/launch with this process's environment, terminal and signals.
 #pragma once
 
 #include "braid/cli/run.h"
@@ -7,10 +7,10 @@
 namespace braid::cli {
 
 /// Starts the ranks that the arguments describe and returns their exit code. Call it from the main thread.
-/// Throws ConfigError for wrong arguments; no rank runs then.
+/// Throws ConfigError for invalid arguments, before any rank starts.
 int launch_command(const CommandContext& context);
 
-/// What the launcher needs of this process, to start ranks of this program.
+/// What the launcher needs from this process to start ranks of this program.
 launch::LaunchContext launch_context(const CommandContext& context);
 
 }  // namespace braid::cli

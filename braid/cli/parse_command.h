@@ -1,4 +1,4 @@
-// The options of one command, out of its arguments.
+// Parses the options of one command.
 #pragma once
 
 #include <algorithm>
@@ -14,18 +14,18 @@ namespace braid::cli {
 template <typename Options>
 struct ParsedCommand {
   Options options{};
-  std::vector<std::string> rest{};  // the arguments that are no options
+  std::vector<std::string> rest{};  // positional arguments
 };
 
-/// What `context.arguments` say, or nothing if they ask for help, which is then printed. Throws ConfigError
+/// The parsed `context.arguments`, or nothing if they request help, which is then printed. Throws ConfigError
 /// as config::parse_arguments and OptionTable::apply do.
 template <typename Options>
 std::optional<ParsedCommand<Options>> parse_command(
     const CommandContext& context, const config::OptionTable<Options>& table,
     config::Positionals positionals = config::Positionals::kRefuse) {
   const std::vector<std::string>& words = context.arguments;
-  const auto asks_for_help = [](const std::string& word) { return word == "--help" || word == "-h"; };
-  if (std::any_of(words.begin(), words.end(), asks_for_help)) {
+  const auto wants_help = [](const std::string& word) { return word == "--help" || word == "-h"; };
+  if (std::any_of(words.begin(), words.end(), wants_help)) {
     context.out << table.help();
     return std::nullopt;
   }

@@ -26,7 +26,7 @@ std::string cut(const std::string& text, int64_t columns) {
   return text;
 }
 
-// "100%" stands for all of it only.
+// Rounded down, so that "100%" means done.
 std::string percent_text(double fraction) {
   return std::to_string(static_cast<int>(std::floor(100 * std::clamp(fraction, 0.0, 1.0) + 1e-9))) + "%";
 }
@@ -81,7 +81,7 @@ ProgressBar::ProgressBar(std::ostream& stream, ProgressOptions options)
 ProgressBar::~ProgressBar() {
   try {
     erase();
-  } catch (...) {  // a stream that throws; there is nowhere to tell it
+  } catch (...) {  // the stream throws; there is nowhere to report it
   }
 }
 
@@ -112,24 +112,24 @@ void ProgressBar::update(std::optional<double> fraction, std::string_view text) 
                                .text = std::string(text),
                                .left = time_left(now, fraction)};
   if (options_.columns) {
-    standing_ = progress_line(state, *options_.columns);
-    stream_ << kEraseLine << standing_ << std::flush;
+    shown_ = progress_line(state, *options_.columns);
+    stream_ << kEraseLine << shown_ << std::flush;
   } else {
     stream_ << progress_plain_line(state) << "\n" << std::flush;
   }
 }
 
 void ProgressBar::print(std::string_view lines) {
-  if (standing_.empty()) {
+  if (shown_.empty()) {
     stream_ << lines << std::flush;
   } else {
-    stream_ << kEraseLine << lines << standing_ << std::flush;
+    stream_ << kEraseLine << lines << shown_ << std::flush;
   }
 }
 
 void ProgressBar::erase() {
-  if (standing_.empty()) return;
-  standing_.clear();
+  if (shown_.empty()) return;
+  shown_.clear();
   last_shown_.reset();
   stream_ << kEraseLine << std::flush;
 }
@@ -142,7 +142,7 @@ void ProgressBar::finish(std::string_view text) {
   } else if (last_shown_) {
     stream_ << progress_plain_line(state) << "\n" << std::flush;
   }
-  standing_.clear();
+  shown_.clear();
   last_shown_.reset();
 }
 

@@ -37,7 +37,7 @@ TEST(ProgressPlainLine, HasTheSameParts) {
   EXPECT_EQ(progress_plain_line({.label = "tokenizer", .text = "learning"}), "tokenizer: learning");
 }
 
-TEST(DurationText, HasHoursWhereNeeded) {
+TEST(DurationText, HasHoursIfNeeded) {
   EXPECT_EQ(duration_text(seconds(0)), "0:00");
   EXPECT_EQ(duration_text(seconds(725)), "12:05");
   EXPECT_EQ(duration_text(seconds(3725)), "1:02:05");
@@ -74,7 +74,7 @@ TEST_F(Bar, RedrawsAtMostTenTimesASecond) {
   EXPECT_EQ(redraws, 10);
 }
 
-TEST_F(Bar, EstimatesWhatIsLeftFromTheFirstUpdateOn) {
+TEST_F(Bar, EstimatesTheRemainingTimeFromTheFirstUpdate) {
   now_ += seconds(100);
   ProgressBar bar(stream_, options(60));
   bar.update(0.5, "");
@@ -86,15 +86,15 @@ TEST_F(Bar, EstimatesWhatIsLeftFromTheFirstUpdateOn) {
   EXPECT_NE(printed().find(" eta 0:30"), std::string::npos);
 }
 
-TEST_F(Bar, PrintsLinesAboveItself) {
+TEST_F(Bar, PrintsLinesAboveTheBar) {
   ProgressBar bar(stream_, options(20));
   bar.print("before\n");
   EXPECT_EQ(printed(), "before\n");
   bar.update(0.5, "");
-  const std::string standing = "work  50% [###....]";
+  const std::string shown = "work  50% [###....]";
   EXPECT_EQ(printed().substr(4), "work  50% [###....]");
   bar.print("a line\n");
-  EXPECT_EQ(printed(), "\r\033[Ka line\n" + standing);
+  EXPECT_EQ(printed(), "\r\033[Ka line\n" + shown);
 }
 
 TEST_F(Bar, EndsAsALineOrVanishes) {
@@ -105,7 +105,7 @@ TEST_F(Bar, EndsAsALineOrVanishes) {
     bar.finish("");
     EXPECT_EQ(printed(), "\r\033[Kwork 100% [#######]\n");
   }
-  EXPECT_EQ(printed(), "") << "nothing is left to erase";
+  EXPECT_EQ(printed(), "") << "nothing to erase";
   {
     ProgressBar bar(stream_, options(20));
     bar.update(0.5, "");

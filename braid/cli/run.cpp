@@ -32,13 +32,12 @@ CommandGroup braid_commands() {
           ": pretrains Llama-family models with pipeline parallelism, on CPUs and GPUs, without Python.",
       .commands = {{"pretrain", "train a model on token files; run it through launch for several ranks",
                     pretrain_command},
-                   {"launch", "start a command once per rank, show what rank 0 prints, end all if one fails",
+                   {"launch", "start a command once per rank, show rank 0's output, stop all if one fails",
                     launch_command},
                    {"generate", "continue a text with a trained model", generate_command},
-                   {"data", "text to token files: tokenizer trains one, prepare converts, inspect looks",
+                   {"data", "train tokenizers (tokenizer), make token files (prepare), check them (inspect)",
                     data_command},
-                   {"schedule", "draw a pipeline schedule, with its bubble, memory and messages",
-                    schedule_command}},
+                   {"schedule", "draw, simulate, compare and run pipeline schedules", schedule_command}},
       .examples = {"braid data prepare --input docs --output_prefix out/docs --tokenizer byte",
                    "braid schedule show --mode 1F1B --pp 4 --micro 8"}};
 }
@@ -48,31 +47,31 @@ std::map<std::string, std::string> process_environment() {
   for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const size_t equals = text.find('=');
-    // The first of several entries is the one that getenv sees.
+    // Of duplicate entries, getenv sees the first.
     if (equals != std::string_view::npos)
       environment.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return environment;
 }
 
-// Whether the reader of standard output has gone, as `head` does when it has seen enough.
+// Whether the reader of standard output has closed it, as `head` does.
 bool has_reader_left() {
   pollfd polled = {STDOUT_FILENO, POLLOUT, 0};
   return ::poll(&polled, 1, 0) == 1 && (polled.revents & POLLERR) != 0;
 }
 
-// A result that nobody got is no success; where the reader left on purpose there is nothing to say either.
+// Lost output is not a success. A reader that closed the pipe on purpose needs no message.
 int with_output_checked(int code) {
   std::cout.flush();
   if (std::cout || code != 0) return code;
   if (has_reader_left()) return 128 + SIGPIPE;
-  std::cerr << "braid: standard output could not be written: is the disk full?\n";
+  std::cerr << "braid: cannot write to standard output: is the disk full?\n";
   return kOutputErrorExitCode;
 }
 
 int report(std::string_view who, std::string_view what, int code, std::ostream& err) {
   while (what.ends_with('\n')) what.remove_suffix(1);
-  // Some messages begin with the command themselves: "braid launch has nothing to run".
+  // Some messages start with the command's name: "braid launch has nothing to run".
   if (!what.starts_with(cat(who, " "))) err << who << ": ";
   err << what << "\n" << std::flush;
   return code;
@@ -104,13 +103,13 @@ int report_exception(std::string_view who, std::ostream& err) {
   } catch (const c10::Error& error) {
     return report(who, cat("libtorch: ", error.what_without_backtrace(), kBug), kInternalErrorExitCode, err);
   } catch (const std::bad_alloc&) {
-    return report(who, "there is not enough memory", kSystemErrorExitCode, err);
+    return report(who, "out of memory", kSystemErrorExitCode, err);
   } catch (const std::system_error& error) {
     return report(who, error.what(), kSystemErrorExitCode, err);
   } catch (const std::exception& error) {
     return report(who, cat(error.what(), kBug), kInternalErrorExitCode, err);
   } catch (...) {
-    return report(who, cat("something that is no error was thrown", kBug), kInternalErrorExitCode, err);
+    return report(who, cat("unknown exception", kBug), kInternalErrorExitCode, err);
   }
 }
 

@@ -1,4 +1,4 @@
-// The program `braid`: which command a command line means, and what becomes of its errors.
+// The program `braid`: runs the command that the command line names and reports its errors.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace braid::cli {
 
-/// What a command is given instead of looking it up itself.
+/// The environment of a command, passed in so that commands do not look it up.
 struct CommandContext {
-  std::string name{"braid"};             // as the user calls it: "braid data prepare"
+  std::string name{"braid"};             // as the user typed it: "braid data prepare"
   std::vector<std::string> arguments{};  // what follows the name
   std::filesystem::path program{};       // this program's file
   std::map<std::string, std::string> environment{};
   std::ostream& out;                     // results
   std::ostream& err;                     // progress, notes and errors
-  std::optional<int64_t> out_columns{};  // set if `out` ends on a terminal: its width
+  std::optional<int64_t> out_columns{};  // width of the terminal, if `out` is one
   std::optional<int64_t> err_columns{};  // the same for `err`
   int64_t cores = 1;                     // that this process may use
 };
@@ -29,11 +29,11 @@ struct CommandContext {
 std::optional<std::string> lookup(const CommandContext& context, std::string_view name);
 
 /// Exit codes besides 0. A command stopped by a signal ends with 128 + its number.
-inline constexpr int kUserErrorExitCode = 2;       // options, files, combinations: what the user can mend
+inline constexpr int kUserErrorExitCode = 2;       // options, files, combinations: what the user can fix
 inline constexpr int kInternalErrorExitCode = 70;  // a bug in braid (EX_SOFTWARE of sysexits.h)
 inline constexpr int kSystemErrorExitCode = 71;    // memory, the operating system (EX_OSERR)
 inline constexpr int kOutputErrorExitCode = 74;    // the output could not be written (EX_IOERR)
-// launch::kPeerFailedExitCode, 76: another rank failed or did not answer
+// launch::kPeerFailedExitCode, 76: another rank failed or did not respond
 
 /// The whole program: reads environment, terminal and machine, runs the command, prints its error. Returns
 /// the exit code. Does not throw.
@@ -43,11 +43,11 @@ int run(int argc, const char* const* argv);
 /// ...`, on context.err. Returns the exit code.
 int run(const CommandContext& context);
 
-/// Prints the exception that is being handled as "<who>: <what is wrong>" and returns the exit code that it
-/// means. Call it in a catch block only.
+/// Prints the exception being handled as "<who>: <message>" and returns its exit code. Call it in a catch
+/// block only.
 int report_exception(std::string_view who, std::ostream& err);
 
-/// Throws ConfigError, naming the nearest one, if braid has no command `name`.
+/// Throws ConfigError, suggesting the nearest name, if braid has no command `name`.
 void check_command_name(std::string_view name);
 
 }  // namespace braid::cli

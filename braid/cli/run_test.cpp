@@ -18,14 +18,14 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-TEST(Run, AloneOrAskedForHelpPrintsTheOverview) {
+TEST(Run, WithoutArgumentsOrWithHelpPrintsTheOverview) {
   const CallResult help = call({"help"});
   EXPECT_EQ(help.code, 0);
   EXPECT_EQ(help.err, "");
   EXPECT_THAT(help.out,
               AllOf(StartsWith("braid "), HasSubstr("\nUsage: braid COMMAND [ARGUMENTS]\n"),
                     HasSubstr("\n  pretrain   train a model"), HasSubstr("\n  launch     start"),
-                    HasSubstr("\n  generate   continue"), HasSubstr("\n  data       text"),
+                    HasSubstr("\n  generate   continue"), HasSubstr("\n  data       train tokenizers"),
                     HasSubstr("\n  schedule   draw"), HasSubstr("\nExamples:\n  braid data prepare")));
   for (const char* word : {"--help", "-h"}) {
     EXPECT_EQ(call({word}).out, help.out) << word;
@@ -51,7 +51,7 @@ TEST(Run, EveryCommandHasHelp) {
     EXPECT_THAT(result.out, AllOf(StartsWith("Usage: " + name + " "), HasSubstr("  --"))) << name;
     words.pop_back();
     words.insert(words.begin(), "help");
-    EXPECT_EQ(call(words).out, result.out) << "help before the command says the same: " << name;
+    EXPECT_EQ(call(words).out, result.out) << "help before the command prints the same: " << name;
   }
 }
 
@@ -75,9 +75,9 @@ struct Misuse {
   std::string error;  // the whole of it
 };
 
-class RunRefuses : public testing::TestWithParam<Misuse> {};
+class RunRejects : public testing::TestWithParam<Misuse> {};
 
-TEST_P(RunRefuses, WithOneClearMessage) {
+TEST_P(RunRejects, WithOneClearMessage) {
   const CallResult result = call(GetParam().arguments);
   EXPECT_EQ(result.code, kUserErrorExitCode);
   EXPECT_EQ(result.out, "");
@@ -85,23 +85,23 @@ TEST_P(RunRefuses, WithOneClearMessage) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Commands, RunRefuses,
+    Commands, RunRejects,
     testing::Values(
-        Misuse{{"pretrian"}, "braid: there is no command 'pretrian'; did you mean pretrain?"},
-        Misuse{{"frobnicate"}, "braid: there is no command 'frobnicate'; --help lists them"},
-        Misuse{{"help", "dta"}, "braid: there is no command 'dta'; did you mean data?"},
+        Misuse{{"pretrian"}, "braid: unknown command 'pretrian'; did you mean pretrain?"},
+        Misuse{{"frobnicate"}, "braid: unknown command 'frobnicate'; --help lists the commands"},
+        Misuse{{"help", "dta"}, "braid: unknown command 'dta'; did you mean data?"},
         Misuse{{"--pp", "4"},
-               "braid: a command comes before its options, got '--pp'; --help lists the commands"},
-        Misuse{{"data", "prepar"}, "braid data: there is no command 'prepar'; did you mean prepare?"},
+               "braid: expected a command before options, got '--pp'; --help lists the commands"},
+        Misuse{{"data", "prepar"}, "braid data: unknown command 'prepar'; did you mean prepare?"},
         Misuse{
             {"schedule", "--mode", "1F1B"},
-            "braid schedule: a command comes before its options, got '--mode'; --help lists the commands"}));
+            "braid schedule: expected a command before options, got '--mode'; --help lists the commands"}));
 
 INSTANTIATE_TEST_SUITE_P(
-    Launch, RunRefuses,
+    Launch, RunRejects,
     testing::Values(
         Misuse{{"launch", "--nproc_per_node", "2", "pretrian"},
-               "braid launch: there is no command 'pretrian'; did you mean pretrain?"},
+               "braid launch: unknown command 'pretrian'; did you mean pretrain?"},
         Misuse{{"launch"},
                "braid launch has nothing to run; name a command after the options, as in braid launch "
                "--nproc_per_node 2 pretrain ..."},
@@ -135,7 +135,7 @@ Reported reported(const Error& error) {
   }
 }
 
-TEST(ReportException, NamesTheCommandAndChoosesTheCode) {
+TEST(ReportException, NamesTheCommandAndReturnsTheExitCode) {
   for (const Reported& result :
        {reported(ConfigError("wrong")), reported(ShapeError("wrong")), reported(DataError("wrong"))}) {
     EXPECT_EQ(result.code, 2);
@@ -144,13 +144,13 @@ TEST(ReportException, NamesTheCommandAndChoosesTheCode) {
   EXPECT_EQ(reported(CommError("rank 1 left")).code, 76);
   EXPECT_EQ(reported(CommError("rank 1 left")).text, "braid x: rank 1 left\n");
   EXPECT_EQ(reported(std::bad_alloc()).code, 71);
-  EXPECT_EQ(reported(std::bad_alloc()).text, "braid x: there is not enough memory\n");
+  EXPECT_EQ(reported(std::bad_alloc()).text, "braid x: out of memory\n");
   const auto system = std::system_error(EMFILE, std::generic_category(), "pipe");
   EXPECT_EQ(reported(system).code, 71);
   EXPECT_EQ(reported(system).text, "braid x: pipe: Too many open files\n");
 }
 
-TEST(ReportException, OwnsUpToBugs) {
+TEST(ReportException, AdmitsBugs) {
   for (const Reported& result :
        {reported(InternalError("odd")), reported(std::out_of_range("odd")), reported(42)}) {
     EXPECT_EQ(result.code, 70);
@@ -158,7 +158,7 @@ TEST(ReportException, OwnsUpToBugs) {
   }
 }
 
-TEST(ReportException, LeavesLibtorchsStackOut) {
+TEST(ReportException, OmitsLibtorchsBacktrace) {
   std::ostringstream err;
   try {
     TORCH_CHECK(false, "shapes disagree");

@@ -1,14 +1,14 @@
-// `braid schedule`: schedules drawn, timed, compared, written, and run on emulated ranks.
+// `braid schedule`: draws, simulates, compares and exports schedules, and runs them on emulated ranks.
 #pragma once
 
 #include "braid/cli/run.h"
 
 namespace braid::cli {
 
-/// Returns the exit code; what is wrong with the options is printed, as run_group does.
+/// Returns the exit code; errors are printed, as run_group does.
 int schedule_command(const CommandContext& context);
 
-/// Its commands. They throw what parse_command and schedule_of throw.
+/// Its commands. Each throws what parse_command and schedule_of throw.
 int schedule_show_command(const CommandContext& context);
 int schedule_simulate_command(const CommandContext& context);
 int schedule_compare_command(const CommandContext& context);

@@ -33,17 +33,17 @@ TEST(ScheduleShow, Golden) {
             "F forward, [B] backward, · idle; the number is the microbatch\n"
             "12 slots in all; bubble 25.0% (3 of 12); peak live activations per rank: 2 1\n"
             "step time 13, bubble 30.8% with F 1, I 1.5, W 0.5, message 0.25\n"
-            "6 messages a step, at most 2 of a rank under way at once\n");
+            "6 messages per step, at most 2 of one rank in flight\n");
 }
 
-TEST(ScheduleShow, TakesTheNamesOfPretrain) {
+TEST(ScheduleShow, AcceptsTheOptionNamesOfPretrain) {
   const CallResult own = show({"--mode", "FThenB", "--pp", "3", "--micro", "2"});
   EXPECT_EQ(own.code, 0);
   EXPECT_EQ(show({"--pipeline_schedule_mode", "FThenB", "--pipeline_parallel_degree", "3",
                   "--gradient_accumulation_steps", "2"})
                 .out,
             own.out);
-  EXPECT_THAT(own.out, Not(HasSubstr("step time"))) << "the drawing has it for equal slots";
+  EXPECT_THAT(own.out, Not(HasSubstr("step time"))) << "the drawing contains it for equal slots";
   EXPECT_THAT(show({"--pp", "1", "--micro", "1"}).out, HasSubstr("no messages\n"));
 }
 
@@ -54,7 +54,7 @@ TEST(ScheduleShow, ListsActionsWithMessages) {
             "rank 0: F0 SEND_F0 RECV_B0 B0 WAIT_SEND_F0 OPTIMIZER_STEP\n"
             "rank 1: RECV_F0 F0 B0 SEND_B0 WAIT_SEND_B0 OPTIMIZER_STEP\n"
             "step time 6, bubble 50.0% with F 1, I 1, W 1, message 0\n"
-            "2 messages a step, at most 1 of a rank under way at once\n");
+            "2 messages per step, at most 1 of one rank in flight\n");
   EXPECT_NE(show({"--pp", "2", "--micro", "4", "--actions"}).out,
             show({"--pp", "2", "--micro", "4", "--actions", "--enable_send_recv_overlap"}).out);
 }
@@ -65,7 +65,7 @@ TEST(ScheduleShow, TakesTimesOfEachStage) {
   const std::string path =
       scratch.write("times.json", R"({"stages": [)" + stage + ", " + stage + R"(], "communication": 0.25})");
   EXPECT_THAT(show({"--pp", "2", "--micro", "1", "--times", "file:" + path}).out,
-              HasSubstr("\nstep time 6.5, bubble 53.8% with each stage's own times\n"));
+              HasSubstr("\nstep time 6.5, bubble 53.8% with per-stage times\n"));
   EXPECT_EQ(show({"--pp", "3", "--times", "file:" + path}).code, kUserErrorExitCode);
 }
 
@@ -79,7 +79,7 @@ TEST(ScheduleShow, ColoursOnATerminalOnly) {
   EXPECT_THAT(show(arguments, {.out_columns = 80}).out, HasSubstr("\033["));
   EXPECT_EQ(show(arguments, {.environment = {{"NO_COLOR", "1"}}, .out_columns = 80}).out,
             show(arguments).out);
-  EXPECT_EQ(show(arguments, {.out_columns = 5}).code, 0) << "a narrow terminal is no reason to fail";
+  EXPECT_EQ(show(arguments, {.out_columns = 5}).code, 0) << "a narrow terminal is not an error";
 }
 
 struct Misuse {
@@ -87,9 +87,9 @@ struct Misuse {
   std::string error;
 };
 
-class ScheduleShowRefuses : public testing::TestWithParam<Misuse> {};
+class ScheduleShowRejects : public testing::TestWithParam<Misuse> {};
 
-TEST_P(ScheduleShowRefuses, WithItsReason) {
+TEST_P(ScheduleShowRejects, WithItsReason) {
   const CallResult result = show(GetParam().arguments);
   EXPECT_EQ(result.code, kUserErrorExitCode);
   EXPECT_EQ(result.out, "");
@@ -97,25 +97,26 @@ TEST_P(ScheduleShowRefuses, WithItsReason) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Misuses, ScheduleShowRefuses,
+    Misuses, ScheduleShowRejects,
     testing::Values(
         Misuse{{"--mode", "ZBH1", "--chunks", "2"}, "ZBH1 runs with 1 chunk per rank, got 2"},
-        Misuse{{"--mode", "csv:"}, "--mode csv: lacks the file's name, as in csv:schedule.csv"},
+        Misuse{{"--mode", "csv:"}, "--mode csv: needs a file name, as in csv:schedule.csv"},
         Misuse{{"--mode", "csv:no/such.csv"}, "--mode csv:no/such.csv: 'no/such.csv' does not exist"},
         Misuse{{"--mode", "1f1b"}, "there is no pipeline schedule mode \"1f1b\": did you mean 1F1B?"},
         Misuse{{"--pp", "0"}, "--pp must be a whole number, >= 1, got '0'"},
         Misuse{{"--micro", "many"}, "--micro must be a whole number, >= 1, got 'many'"},
         Misuse{{"--pp", "9999999999"}, "the number 9999999999 is too large"},
         Misuse{{"--pp", "100000", "--micro", "100000"},
-               "--pp 100000 x --micro 100000 x 1 chunks is too much to show; keep the product at 262144"},
+               "--pp 100000 x --micro 100000 x 1 chunk is too large to show: the product must be at most "
+               "262144"},
         Misuse{{"--times", "1,2"}, "--times must be 3 numbers (F,I,W) or 4 (F,I,W,MESSAGE), got 2: '1,2'"},
         Misuse{{"--times", "1,2,x"}, "--times must be 3 or 4 numbers >= 0 with commas between"},
         Misuse{{"--times=1,-2,1"}, "--times must be 3 or 4 numbers >= 0 with commas between"},
         Misuse{{"--times", "1,inf,1"}, "--times must be 3 or 4 numbers >= 0 with commas between"},
-        Misuse{{"--csv", "--actions"}, "--actions and --csv are two outputs; give one"},
-        Misuse{{"--csv", "--times", "1,1,1"}, "--times changes nothing in CSV"},
-        Misuse{{"--csv", "--columns", "80"}, "--columns is for the drawing"},
-        Misuse{{"--enable_send_recv_overlap"}, "--enable_send_recv_overlap shows with --actions only"},
+        Misuse{{"--csv", "--actions"}, "--actions and --csv are mutually exclusive"},
+        Misuse{{"--csv", "--times", "1,1,1"}, "--times has no effect on CSV output"},
+        Misuse{{"--csv", "--columns", "80"}, "--columns applies to the drawing"},
+        Misuse{{"--enable_send_recv_overlap"}, "--enable_send_recv_overlap requires --actions"},
         Misuse{{"--columns", "10"}, "--columns must be a whole number, >= 40, got '10'"},
         Misuse{{"--micr", "8"}, "--micr: there is no such option; did you mean micro?"},
         Misuse{{"4", "8"}, "unexpected argument '4'"}));

@@ -7,7 +7,7 @@
 #include "braid/cli/parse_command.h"
 #include "braid/cli/schedule_command.h"
 #include "braid/cli/schedule_options.h"
-#include "braid/report/schedule_svg.h"
+#include "braid/report/pipeline_drawing.h"
 #include "braid/schedule/csv.h"
 #include "braid/schedule/simulate.h"
 
@@ -16,12 +16,12 @@ namespace {
 
 using S = ScheduleOptions;
 
-// A file of some 500 MB, and a drawing of at most 3 actions for each cell (draw_svg takes 200,000).
+// A file of about 500 MB, and a drawing of at most 3 actions per cell (draw_svg draws up to 200,000).
 constexpr int64_t kMostCellsExported = int64_t{1} << 26;
 constexpr int64_t kMostCellsDrawn = int64_t{1} << 16;
 
-// To --out, or to standard output where it is not given.
-void give(const CommandContext& context, const ScheduleOptions& options, const std::string& text) {
+// To --out, or to standard output if it is unset.
+void write_output(const CommandContext& context, const ScheduleOptions& options, const std::string& text) {
   if (options.out.empty()) {
     context.out << text;
   } else {
@@ -35,7 +35,7 @@ ScheduleTable file_table(std::string command, std::string summary) {
   add_schedule_options(table);
   add_workload_options(table);
   table.group("Output");
-  table.add("out", &S::out, {.help = "The file. Unset: standard output."});
+  table.add("out", &S::out, {.help = "Output file. Unset: standard output."});
   return table;
 }
 
@@ -44,27 +44,27 @@ ScheduleTable file_table(std::string command, std::string summary) {
 int schedule_export_command(const CommandContext& context) {
   const auto parsed = parse_command(
       context, file_table("braid schedule export",
-                          "Writes a schedule's compute actions as CSV, a row per rank, in the format that "
-                          "PyTorch's pipelining reads (compute_only) and braid's --mode csv:FILE too."));
+                          "Writes a schedule's compute actions as CSV, one row per rank, in the format that "
+                          "PyTorch's pipelining (compute_only) and braid's --mode csv:FILE read."));
   if (!parsed) return 0;
-  give(context, parsed->options,
-       schedule::to_csv(schedule_of(parsed->options, parsed->options.mode,
-                                    {.cells = kMostCellsExported, .purpose = "export"})));
+  write_output(context, parsed->options,
+               schedule::to_csv(schedule_of(parsed->options, parsed->options.mode,
+                                            {.cells = kMostCellsExported, .purpose = "export"})));
   return 0;
 }
 
 int schedule_draw_command(const CommandContext& context) {
   const auto parsed = parse_command(
       context, file_table("braid schedule draw",
-                          "Draws a schedule as SVG: a row per rank, its actions to scale in time, idle time "
-                          "shaded."));
+                          "Draws a schedule as SVG, to scale: one row per rank, a box per action, idle time "
+                          "hatched."));
   if (!parsed) return 0;
   const schedule::Schedule schedule =
       schedule_of(parsed->options, parsed->options.mode, {.cells = kMostCellsDrawn, .purpose = "draw"});
   const schedule::Workload workload = workload_of(parsed->options, schedule.shape);
-  give(context, parsed->options,
-       report::draw_svg(schedule, schedule::simulate(schedule, workload.durations),
-                        {.peaks = peaks_of(schedule, workload), .peak_unit = "memory"}));
+  write_output(context, parsed->options,
+               report::draw_svg(schedule, schedule::simulate(schedule, workload.durations),
+                                {.peaks = peaks_of(schedule, workload), .peak_unit = "memory"}));
   return 0;
 }
 

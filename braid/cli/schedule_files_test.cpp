@@ -1,4 +1,4 @@
-// `braid schedule export` and `braid schedule draw`, and what is refused of files.
+// `braid schedule export`, `braid schedule draw`, and the rejection of invalid files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,14 +36,14 @@ TEST(ScheduleExport, WritesTheSameToAFileAndReadsItBack) {
   }
 }
 
-TEST(ScheduleDraw, GivesWellFormedSvg) {
+TEST(ScheduleDraw, WritesWellFormedSvg) {
   const ScratchDirectory scratch;
   const std::vector<std::string> which = {"--mode", "ZBVPP", "--pp", "2", "--micro", "3"};
   const std::string printed = schedule("draw", which).out;
   EXPECT_THAT(printed, StartsWith("<?xml "));
   const auto elements = report::XmlReader(printed).read();
   EXPECT_EQ(elements.front().name, "svg");
-  // F, I and W of 2 chunks on 2 ranks, with tool tips.
+  // F, I and W of 2 chunks on 2 ranks, with tooltips.
   size_t actions = 0;
   for (const report::TippedBox& box : report::tipped_boxes(elements)) {
     actions += box.tip.find(" chunk ") != std::string::npos ? 1 : 0;
@@ -60,10 +60,10 @@ struct Damage {
   std::string error;
 };
 
-class ScheduleFileRefused : public testing::TestWithParam<Damage> {};
+class ScheduleFileRejected : public testing::TestWithParam<Damage> {};
 
-// By every command, and before run starts processes (this program is no braid that could be started).
-TEST_P(ScheduleFileRefused, WithItsReason) {
+// By every command, and before run starts processes (this program is not braid and cannot be started).
+TEST_P(ScheduleFileRejected, WithItsReason) {
   const ScratchDirectory scratch;
   const std::string path = scratch.write("mine.csv", GetParam().text);
   for (const std::string command : {"show", "simulate", "export", "draw", "run"}) {
@@ -78,7 +78,7 @@ TEST_P(ScheduleFileRefused, WithItsReason) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Damages, ScheduleFileRefused,
+    Damages, ScheduleFileRejected,
     testing::Values(
         Damage{"0F0,0X0\n", ", row 1, cell 2 (\"0X0\"): write stage, type and microbatch"},
         Damage{"0F0,0B0\n1F0,1SEND_B0\n", ", row 2, cell 2 (\"1SEND_B0\"): give compute actions only"},
@@ -95,7 +95,7 @@ TEST(ScheduleFile, KeepsToTheMemoryLimit) {
               HasSubstr("keeps 2 on rank 0, more than the limit of 1.5"));
 }
 
-TEST(ScheduleRun, RefusesSchedulesOfUnlikeRanks) {
+TEST(ScheduleRun, RejectsSchedulesWithDifferentRanks) {
   const ScratchDirectory scratch;
   const std::string path = scratch.write("mine.csv", "0F0,0B0\n");
   EXPECT_THAT(schedule("run", {"--mode", "1F1B,csv:" + path, "--pp", "2", "--emulate", "1,1,1"}).err,

@@ -18,7 +18,7 @@ using S = ScheduleOptions;
 
 constexpr std::string_view kFilePrefix = "csv:";
 
-// Memory in kMemoryUnit-ths must leave room for sums over many microbatches.
+// Leaves room for sums over many microbatches in kMemoryUnit-ths.
 constexpr double kMostMemory = 1e12;
 
 int64_t memory_units(double amount, int32_t chunks) {
@@ -31,12 +31,16 @@ schedule::StageMemory parse_memory(const std::string& text, int32_t chunks) {
     const auto number = parse_double(trim(piece));
     require<ConfigError>(
         number && *number >= 0 && *number <= kMostMemory,
-        "--memory must be 2 numbers between 0 and 1e12 with a comma between, as in 1,0.9; got '", text, "'");
+        "--memory must be 2 numbers between 0 and 1e12, separated by a comma, as in 1,0.9; got '", text, "'");
     units.push_back(memory_units(*number, chunks));
   }
   require<ConfigError>(units.size() == 2, "--memory must be 2 numbers (from F to I, from I to W), got ",
                        units.size(), ": '", text, "'");
   return {.forward_to_backward = units[0], .backward_to_weight = units[1]};
+}
+
+std::string_view chunk_noun(const schedule::PipelineShape& shape) {
+  return shape.chunks_per_rank == 1 ? " chunk" : " chunks";
 }
 
 bool is_within(const schedule::PipelineShape& shape, const SizeLimit& limit) {
@@ -47,7 +51,7 @@ bool is_within(const schedule::PipelineShape& shape, const SizeLimit& limit) {
 
 std::string text_of_file(std::string_view mode) {
   const std::string path(mode.substr(kFilePrefix.size()));
-  require<ConfigError>(!path.empty(), "--mode csv: lacks the file's name, as in csv:schedule.csv");
+  require<ConfigError>(!path.empty(), "--mode csv: needs a file name, as in csv:schedule.csv");
   try {
     return config::read_text_file(path);
   } catch (const ConfigError& error) {
@@ -61,8 +65,8 @@ schedule::Schedule schedule_of_file(const ScheduleOptions& options, std::string_
   schedule::Schedule schedule = schedule::from_csv(text_of_file(mode), path);
   const schedule::PipelineShape& shape = schedule.shape;
   require<ConfigError>(is_within(shape, limit), path, ": ", shape.ranks, " ranks x ", shape.microbatches,
-                       " microbatches x ", shape.chunks_per_rank, " chunks is too much to ", limit.purpose,
-                       "; the product may be ", limit.cells, " at most");
+                       " microbatches x ", shape.chunks_per_rank, chunk_noun(shape), " is too large to ",
+                       limit.purpose, ": the product must be at most ", limit.cells);
   schedule::check(schedule);
   if (options.memory_limit) {
     schedule::require_within(schedule, workload_of(options, shape).memory,
@@ -77,22 +81,23 @@ void add_pipeline_options(ScheduleTable& table) {
   table.add("pp", &S::pp,
             {.help = "Pipeline ranks.", .range = {.at_least = 1}, .aliases = {"pipeline_parallel_degree"}});
   table.add("micro", &S::micro,
-            {.help = "Microbatches of a step.",
+            {.help = "Microbatches per step.",
              .range = {.at_least = 1},
              .aliases = {"gradient_accumulation_steps"}});
 }
 
 void add_schedule_options(ScheduleTable& table, std::string_view several_modes) {
-  table.group("Schedule (the names of braid pretrain are taken too)");
-  table.add("mode", &S::mode,
-            {.help = "One of " + schedule::mode_names() +
-                     "; or csv:FILE, a schedule in the CSV format of PyTorch's pipelining, whose ranks, "
-                     "microbatches and chunks count." +
-                     std::string(several_modes),
-             .aliases = {"pipeline_schedule_mode"}});
+  table.group("Schedule (the option names of braid pretrain are accepted too)");
+  table.add(
+      "mode", &S::mode,
+      {.help = "One of " + schedule::mode_names() +
+               "; or csv:FILE, a schedule in the CSV format of PyTorch's pipelining, which determines the "
+               "ranks, microbatches and chunks." +
+               std::string(several_modes),
+       .aliases = {"pipeline_schedule_mode"}});
   add_pipeline_options(table);
   table.add("chunks", &S::chunks,
-            {.help = "Chunks of the model on each rank. Unset: what the mode always has, 2 for VPP, else 1.",
+            {.help = "Chunks of the model per rank. Unset: the mode's fixed number, 2 for VPP, else 1.",
              .range = {.at_least = 1, .at_most = 1024},
              .aliases = {"virtual_pp_degree"}});
 }
@@ -101,20 +106,19 @@ void add_workload_options(ScheduleTable& table) {
   table.group("Workload");
   table.add(
       "times", &S::times,
-      {.help = "What a rank's whole part of the model takes for F, I (input gradient), W (weight "
-               "gradient) of one microbatch, and what a message takes, in any unit, with commas between: "
-               "F,I,W or F,I,W,MESSAGE; or file:PATH, times of each stage as braid pretrain --profile_steps "
-               "writes "
-               "them. A fused backward takes I + W. Unset: 1,1,1,0.",
+      {.help = "The time that all of a rank's layers take for F, I (input gradient) and W (weight gradient) "
+               "of one microbatch, and that a message takes, in any unit: F,I,W or F,I,W,MESSAGE; or "
+               "file:PATH, per-stage times as written by braid pretrain --profile_steps. A fused backward "
+               "takes I + W. Unset: 1,1,1,0.",
        .aliases = {"schedule_times"}});
   table.add(
       "memory", &S::memory,
-      {.help = "What a rank's whole part of the model keeps of one microbatch from F to I, and from I to W, "
-               "in any unit, with a comma between. Unset: 1,1."});
+      {.help = "The memory that all of a rank's layers keep for one microbatch from F to I, and from I to W, "
+               "in any unit, separated by a comma. Unset: 1,1."});
   table.add(
       "memory_limit", &S::memory_limit,
-      {.help = "The most that a rank may keep, in the unit of --memory: auto and ZBVPP keep to it, other "
-               "modes are refused if they exceed it. Unset: no limit.",
+      {.help = "The most that a rank may keep, in the unit of --memory: auto and ZBVPP stay within it, other "
+               "modes are rejected if they exceed it. Unset: no limit.",
        .range = {.at_least = 0, .at_most = 1e15},
        .aliases = {"schedule_memory_limit"}});
 }
@@ -140,8 +144,8 @@ schedule::Schedule schedule_of(const ScheduleOptions& options, std::string_view 
   const schedule::PipelineShape shape = {
       .ranks = options.pp, .chunks_per_rank = chunks_of(options, mode), .microbatches = options.micro};
   require<ConfigError>(is_within(shape, limit), "--pp ", shape.ranks, " x --micro ", shape.microbatches,
-                       " x ", shape.chunks_per_rank, " chunks is too much to ", limit.purpose,
-                       "; keep the product at ", limit.cells, " or less");
+                       " x ", shape.chunks_per_rank, chunk_noun(shape), " is too large to ", limit.purpose,
+                       ": the product must be at most ", limit.cells);
   schedule::Schedule schedule = schedule::generate(mode, shape, workload_of(options, shape));
   schedule::check(schedule);
   return schedule;

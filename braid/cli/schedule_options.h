@@ -1,4 +1,4 @@
-// What the commands of `braid schedule` have in common: which schedule, for which times and memory.
+// The options that the commands of `braid schedule` share: which schedule, for which times and memory.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace braid::cli {
 
-/// The options of all of them; each command's table has those that it takes.
+/// The options of all commands; each command's table contains those that it accepts.
 struct ScheduleOptions {
   // Which schedule
   std::string mode = "1F1B";
@@ -22,7 +22,7 @@ struct ScheduleOptions {
   std::optional<int32_t> chunks{};
   // For what
   std::optional<std::string> times{};
-  std::string times_option = "--times";  ///< the one that gave them, for messages
+  std::string times_option = "--times";  ///< the option that set them, for messages
   std::optional<std::string> memory{};
   std::optional<double> memory_limit{};
   // Output
@@ -41,8 +41,8 @@ struct ScheduleOptions {
 
 using ScheduleTable = config::OptionTable<ScheduleOptions>;
 
-/// --mode (`several_modes` is added to its help), --pp, --micro, --chunks, under the names of braid pretrain
-/// too.
+/// --mode (`several_modes` is appended to its help), --pp, --micro, --chunks, with the names of braid
+/// pretrain as aliases.
 void add_schedule_options(ScheduleTable& table, std::string_view several_modes = "");
 
 /// --pp and --micro alone.
@@ -51,30 +51,30 @@ void add_pipeline_options(ScheduleTable& table);
 /// --times, --memory, --memory_limit.
 void add_workload_options(ScheduleTable& table);
 
-/// What peak_memory's numbers are multiples of: a rank's memory is given as decimals, and shared among up to
-/// 16 chunks without rounding.
+/// The unit of peak_memory, as a share of --memory's: decimals of a rank's memory are divided among up to 16
+/// chunks without rounding.
 inline constexpr int64_t kMemoryUnit = 720720;
 
-/// The chunks per rank that `mode` runs with: options.chunks, or what the mode always has, or 2 for VPP and 1
-/// for all else.
+/// The chunks per rank that `mode` runs with: options.chunks, or the mode's fixed number, or 2 for VPP and 1
+/// for all others.
 int32_t chunks_of(const ScheduleOptions& options, std::string_view mode);
 
-/// Times and memory as `options` give them, for a pipeline of this shape; memory in kMemoryUnit-ths.
-/// 1,1,1,0 and 1,1 where they give none.
+/// The times and memory of `options` for a pipeline of this shape; memory in kMemoryUnit-ths. 1,1,1,0 and 1,1
+/// by default.
 schedule::Workload workload_of(const ScheduleOptions& options, const schedule::PipelineShape& shape);
 
-/// What a command can work on in reasonable time.
+/// The largest schedule that a command processes in reasonable time.
 struct SizeLimit {
-  int64_t cells = 0;  ///< the most of ranks x microbatches x chunks
+  int64_t cells = 0;  ///< at most so many ranks x microbatches x chunks
   std::string_view purpose;
 };
 
-/// The schedule that `options` name, checked: a mode's, or csv:FILE. --pp, --micro and --chunks do not matter
-/// to a file. Throws ConfigError, which names the options, if it is larger than `limit`, before a mode's is
-/// made; and if there is no such mode or file, or it does not suit the options.
+/// The schedule that `options` select, checked: a mode's, or csv:FILE, for which --pp, --micro and --chunks
+/// are ignored. Throws ConfigError naming the options if it is larger than `limit`, before a mode's is
+/// generated; and if there is no such mode or file, or it does not support the options.
 schedule::Schedule schedule_of(const ScheduleOptions& options, std::string_view mode, const SizeLimit& limit);
 
-/// The most that each rank keeps, in the unit of --memory.
+/// The peak memory of each rank, in the unit of --memory.
 std::vector<double> peaks_of(const schedule::Schedule& schedule, const schedule::Workload& workload);
 
 }  // namespace braid::cli

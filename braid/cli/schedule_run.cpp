@@ -1,4 +1,4 @@
-// `braid schedule run`: schedules on ranks that wait instead of computing.
+// `braid schedule run`: schedules on ranks that sleep instead of computing.
 #include <ATen/Parallel.h>
 
 #include <nlohmann/json.hpp>
@@ -27,30 +27,28 @@ ScheduleTable run_table() {
       {.command = "braid schedule run",
        .usage = "--emulate F,I,W[,MESSAGE] [--flag value]...",
        .summary = "Runs schedules with the real executor on real processes that exchange real messages, "
-                  "but wait out each action's time instead of computing: many ranks fit on few cores. "
-                  "Starts --pp processes, unless it runs as one of so many ranks already."});
+                  "but sleep for each action's duration instead of computing, so that many ranks fit on "
+                  "few cores. Starts --pp processes, unless it already is one of that many ranks."});
   add_schedule_options(table,
-                       " Several with commas between run one after the other; all runs every mode that "
-                       "takes the pipeline.");
+                       " Modes separated by commas run one after another; all runs every mode that "
+                       "supports the pipeline.");
   table.add(
       "emulate", &S::emulate,
-      {.help = "Seconds that a rank's whole part of the model takes for F, I (input gradient), W (weight "
-               "gradient) of one microbatch, and a message, with commas between. Must be given."});
+      {.help = "Seconds that all of a rank's layers take for F, I (input gradient) and W (weight gradient) "
+               "of one microbatch, and that a message takes: F,I,W or F,I,W,MESSAGE. Required."});
   table.add(
       "memory", &S::memory,
-      {.help =
-           "Bytes that a rank's whole part of the model keeps of one microbatch from F to I, and from I to "
-           "W, with a comma between; they are allocated, not touched. Unset: 0,0."});
+      {.help = "Bytes that all of a rank's layers keep for one microbatch from F to I, and from I to W, "
+               "separated by a comma; they are allocated but not touched. Unset: 0,0."});
   table.add("enable_send_recv_overlap", &S::enable_send_recv_overlap, {.help = "Post receives early."});
   table.add("message_bytes", &S::message_bytes,
-            {.help = "Length of a message.", .unit = "bytes", .range = {.at_least = 8, .at_most = 1 << 30}});
-  table.add(
-      "steps", &S::steps,
-      {.help = "Steps of each schedule; times are medians.", .unit = "steps", .range = {.at_least = 1}});
+            {.help = "Size of a message.", .unit = "bytes", .range = {.at_least = 8, .at_most = 1 << 30}});
+  table.add("steps", &S::steps,
+            {.help = "Steps per schedule; times are medians.", .unit = "steps", .range = {.at_least = 1}});
   table.add(
       "grace_ms", &S::grace_ms,
-      {.help = "Lateness of a process that is taken for noise of its timer and not passed on; all that is "
-               "later counts.",
+      {.help = "Delays of a process up to this long are treated as timer noise and not passed on; longer "
+               "ones count.",
        .unit = "milliseconds",
        .range = {.at_least = 0, .at_most = 1e6}});
   table.group("Output");
@@ -58,7 +56,7 @@ ScheduleTable run_table() {
   return table;
 }
 
-// Real processes: more than a machine can start, and long before that more than it can run.
+// Far more than the processes that a machine can run.
 constexpr SizeLimit kLimit = {.cells = int64_t{1} << 22, .purpose = "run"};
 
 train::EmulatedSchedule emulated(ScheduleOptions options, std::string_view mode) {
@@ -76,34 +74,35 @@ train::EmulatedSchedule emulated(ScheduleOptions options, std::string_view mode)
 }
 
 std::vector<train::EmulatedSchedule> all_modes(const ScheduleOptions& options,
-                                               std::vector<std::string>& refusals) {
+                                               std::vector<std::string>& skipped) {
   std::vector<train::EmulatedSchedule> schedules;
   for (const schedule::Mode& mode : schedule::modes()) {
     try {
       schedules.push_back(emulated(options, mode.name));
     } catch (const ConfigError& error) {
-      refusals.push_back(error.what());
+      skipped.push_back(error.what());
     }
   }
-  require<ConfigError>(!schedules.empty(), "--mode all: no mode takes this pipeline: ", refusals.front());
+  require<ConfigError>(!schedules.empty(), "--mode all: no mode supports this pipeline: ", skipped.front());
   return schedules;
 }
 
-/// The schedules that --mode names, on as many ranks each; and what was left out of all of them, with why.
+/// The schedules that --mode names, all on the same number of ranks; `skipped` gets the reasons why modes of
+/// `all` were skipped.
 std::vector<train::EmulatedSchedule> emulated_schedules(const ScheduleOptions& options,
-                                                        std::vector<std::string>& refusals) {
-  require<ConfigError>(
-      !options.emulate.empty(),
-      "--emulate must be given: seconds of F, I, W and a message, as in 0.02,0.02,0.02,0.001");
-  if (options.mode == "all") return all_modes(options, refusals);
+                                                        std::vector<std::string>& skipped) {
+  require<ConfigError>(!options.emulate.empty(),
+                       "--emulate is required: seconds of F, I, W and a message, as in 0.02,0.02,0.02,0.001");
+  if (options.mode == "all") return all_modes(options, skipped);
   std::vector<train::EmulatedSchedule> schedules;
   for (const std::string& piece : split(options.mode, ',')) {
     schedules.push_back(emulated(options, trim(piece)));
     const int32_t ranks = schedules.front().compute.shape.ranks;
     const schedule::Schedule& last = schedules.back().compute;
-    require<ConfigError>(last.shape.ranks == ranks, "--mode: ", schedules.front().compute.name, " has ",
-                         ranks, " ranks, but ", last.name, " has ", last.shape.ranks,
-                         ": schedules that run together must have as many (--pp, or the rows of a file)");
+    require<ConfigError>(
+        last.shape.ranks == ranks, "--mode: ", schedules.front().compute.name, " has ", ranks, " ranks, but ",
+        last.name, " has ", last.shape.ranks,
+        ": schedules that run together must have the same number of ranks (--pp, or the rows of a file)");
   }
   return schedules;
 }
@@ -185,13 +184,13 @@ int schedule_run_command(const CommandContext& context) {
   const auto parsed = parse_command(context, run_table());
   if (!parsed) return 0;
   const ScheduleOptions& options = parsed->options;
-  std::vector<std::string> refusals;
-  const std::vector<train::EmulatedSchedule> schedules = emulated_schedules(options, refusals);
-  const int32_t ranks = schedules.front().compute.shape.ranks;  // a CSV file's own
+  std::vector<std::string> skipped;
+  const std::vector<train::EmulatedSchedule> schedules = emulated_schedules(options, skipped);
+  const int32_t ranks = schedules.front().compute.shape.ranks;  // of the file, for csv:FILE
   const comm::World world =
       comm::world_from_environment([&](std::string_view name) { return lookup(context, name); });
   if (world.world_size == 1) {
-    for (const std::string& refusal : refusals) context.err << "left out: " << refusal << "\n";
+    for (const std::string& reason : skipped) context.err << "skipped: " << reason << "\n";
     if (ranks > 1) return launch_ranks(context, ranks);
   }
   return run_rank(context, options, schedules, world);

@@ -16,7 +16,7 @@
 namespace braid::cli {
 namespace {
 
-// More than anybody looks at, and few enough that every pass takes well under a second.
+// More than anyone reads, and few enough that every pass takes well under a second.
 constexpr int64_t kMostCells = int64_t{1} << 18;
 
 ScheduleTable show_table() {
@@ -24,11 +24,12 @@ ScheduleTable show_table() {
   ScheduleTable table(
       {.command = "braid schedule show",
        .usage = "[--flag value]...",
-       .summary = "Draws what every pipeline rank does in one step, to scale, and tells the step's time and "
-                  "bubble, the activations that each rank keeps and the messages that it sends."});
+       .summary =
+           "Draws the actions of every pipeline rank in one step, to scale, and prints the step's time and "
+           "bubble, the activations that each rank keeps and the messages that it sends."});
   add_schedule_options(table);
   table.add("enable_send_recv_overlap", &S::enable_send_recv_overlap,
-            {.help = "Post receives early, as braid pretrain does with this option; seen with --actions."});
+            {.help = "Post receives early, as braid pretrain does with this option. Requires --actions."});
   add_workload_options(table);
   table.group("Output");
   table.add(
@@ -45,18 +46,18 @@ std::string timing_text(const schedule::Durations& durations, const schedule::Si
                         bool is_shared) {
   const std::string result = cat("step time ", brief(simulation.step_time.count(), 9), ", bubble ",
                                  fixed(100 * simulation.bubble_rate, 1), "% with ");
-  if (durations.stages.size() > 1) return result + "each stage's own times\n";
+  if (durations.stages.size() > 1) return result + "per-stage times\n";
   const schedule::StageTimes& stage = durations.stages.front();
   return cat(result, "F ", stage.forward.count(), ", I ", stage.backward_input.count(), ", W ",
-             stage.backward_weight.count(), is_shared ? " a chunk" : "", ", message ",
+             stage.backward_weight.count(), is_shared ? " per chunk" : "", ", message ",
              durations.communication.count(), "\n");
 }
 
 std::string message_text(const schedule::CheckReport& report) {
   if (report.messages == 0) return "no messages\n";
   const auto& sends = report.peak_outstanding_sends;
-  return cat(report.messages, " messages a step, at most ", *std::max_element(sends.begin(), sends.end()),
-             " of a rank under way at once\n");
+  return cat(report.messages, " messages per step, at most ", *std::max_element(sends.begin(), sends.end()),
+             " of one rank in flight\n");
 }
 
 }  // namespace
@@ -65,13 +66,13 @@ int schedule_show_command(const CommandContext& context) {
   const auto parsed = parse_command(context, show_table());
   if (!parsed) return 0;
   const ScheduleOptions& options = parsed->options;
-  require<ConfigError>(!options.actions || !options.csv, "--actions and --csv are two outputs; give one");
+  require<ConfigError>(!options.actions || !options.csv, "--actions and --csv are mutually exclusive");
   require<ConfigError>(!(options.actions || options.csv) || !options.columns,
-                       "--columns is for the drawing, which --actions and --csv replace");
+                       "--columns applies to the drawing, which --actions and --csv replace");
   require<ConfigError>(!options.csv || !options.times,
-                       "--times changes nothing in CSV; leave it or --csv out");
+                       "--times has no effect on CSV output; omit one of them");
   require<ConfigError>(!options.enable_send_recv_overlap || options.actions,
-                       "--enable_send_recv_overlap shows with --actions only: the drawing has no receives");
+                       "--enable_send_recv_overlap requires --actions: the drawing has no receives");
   const schedule::Schedule compute =
       schedule_of(options, options.mode, {.cells = kMostCells, .purpose = "show"});
   const schedule::Durations durations = workload_of(options, compute.shape).durations;
@@ -93,7 +94,7 @@ int schedule_show_command(const CommandContext& context) {
         compute, {.colours = coloured ? schedule::Colours::kAnsi : schedule::Colours::kNone,
                   .columns = static_cast<int32_t>(columns)});
   }
-  // The drawing tells the same for equal slots.
+  // The drawing contains the same for equal slots.
   if (options.times || options.actions) {
     context.out << timing_text(durations, schedule::simulate(lowered, durations),
                                compute.shape.chunks_per_rank > 1);

@@ -10,7 +10,7 @@
 #include "braid/cli/parse_command.h"
 #include "braid/cli/schedule_command.h"
 #include "braid/cli/schedule_options.h"
-#include "braid/report/trade_plot.h"
+#include "braid/report/tradeoff_plot.h"
 #include "braid/schedule/generators/generate.h"
 #include "braid/schedule/simulate.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 using S = ScheduleOptions;
 
-// So many actions are simulated within about a minute and 10 GiB.
+// This many cells take about a minute and 10 GiB.
 constexpr int64_t kMostCells = int64_t{1} << 26;
 
 struct Row {
@@ -62,12 +62,13 @@ void add_json_option(ScheduleTable& table) {
   table.add("json", &S::json, {.help = "Print JSON instead."});
 }
 
-// The reason why a mode is left out; most tell their mode themselves.
+// The reason why a mode is skipped; most already start with the mode.
 std::string with_name(std::string_view mode, const std::string& reason) {
   return reason.starts_with(cat(mode, " ")) ? reason : cat(mode, ": ", reason);
 }
 
-// What speeds relate to: 1F1B, even if the memory limit leaves it out. Nothing if the times are not for it.
+// The baseline of speeds: 1F1B, even if the memory limit excludes it. Nothing if the times are not for 1
+// chunk.
 std::optional<Row> one_f_one_b(ScheduleOptions options) {
   options.memory_limit.reset();
   options.chunks = 1;
@@ -78,8 +79,8 @@ std::optional<Row> one_f_one_b(ScheduleOptions options) {
   }
 }
 
-// Modes to be set side by side: each with the chunks it is made for.
-std::vector<Row> compare(const ScheduleOptions& options, std::vector<std::string>& refusals) {
+// All modes, each with the number of chunks that it is made for.
+std::vector<Row> compare(const ScheduleOptions& options, std::vector<std::string>& skipped) {
   std::vector<Row> rows;
   for (const schedule::Mode& mode : schedule::modes()) {
     std::vector<std::optional<int32_t>> chunk_counts = {std::nullopt};
@@ -92,7 +93,7 @@ std::vector<Row> compare(const ScheduleOptions& options, std::vector<std::string
       try {
         rows.push_back(simulated(one, mode.name));
       } catch (const ConfigError& error) {
-        refusals.push_back(with_name(mode.name, error.what()));
+        skipped.push_back(with_name(mode.name, error.what()));
       }
     }
   }
@@ -121,10 +122,10 @@ std::string comparison_text(const std::vector<Row>& rows, const std::optional<Ro
   return text.str();
 }
 
-std::string trade_plot(const ScheduleOptions& options, const std::vector<Row>& rows,
-                       const std::optional<Row>& baseline) {
+std::string tradeoff_plot(const ScheduleOptions& options, const std::vector<Row>& rows,
+                          const std::optional<Row>& baseline) {
   const bool is_relative = baseline && baseline->peak() > 0;
-  std::vector<report::TradePoint> points;
+  std::vector<report::TradeoffPoint> points;
   for (const Row& row : rows) {
     const std::string chunks = row.shape.chunks_per_rank > 1 && row.name.starts_with("auto")
                                    ? cat(" (", row.shape.chunks_per_rank, " chunks)")
@@ -133,10 +134,10 @@ std::string trade_plot(const ScheduleOptions& options, const std::vector<Row>& r
                       .peak_memory = is_relative ? row.peak() / baseline->peak() : row.peak(),
                       .bubble_rate = row.bubble_rate});
   }
-  report::TradeOptions trade = {
+  report::TradeoffOptions labels = {
       .title = cat("Bubble against memory: ", options.pp, " ranks, ", options.micro, " microbatches")};
-  if (!is_relative) trade.memory_label = "peak memory";
-  return report::draw_trade(points, trade);
+  if (!is_relative) labels.memory_label = "peak memory";
+  return report::draw_tradeoff(points, labels);
 }
 
 }  // namespace
@@ -145,7 +146,7 @@ int schedule_simulate_command(const CommandContext& context) {
   ScheduleTable table(
       {.command = "braid schedule simulate",
        .usage = "[--flag value]...",
-       .summary = "Tells how long a step takes, how much of it ranks idle, and what each rank keeps. "
+       .summary = "Prints a step's duration, its bubble rate and the peak memory of each rank. "
                   "The bubble rate is that of the zero-bubble paper (arXiv:2401.10241): the share of "
                   "the longest rank's time, from its own first action to its own last, in which it "
                   "does not compute."});
@@ -159,45 +160,46 @@ int schedule_simulate_command(const CommandContext& context) {
     context.out << to_json(row).dump() << "\n";
     return 0;
   }
-  context.out << "schedule: " << row.name << ", " << row.shape.ranks << " ranks, "
-              << row.shape.chunks_per_rank << (row.shape.chunks_per_rank == 1 ? " chunk" : " chunks")
-              << " each, " << row.shape.microbatches
-              << " microbatches\nstep_time: " << brief(row.step_time, 9)
-              << "\nbubble_rate: " << fixed(row.bubble_rate, 4) << "\npeak_memory:";
+  context.out << "schedule: " << row.name << ", " << row.shape.ranks
+              << (row.shape.ranks == 1 ? " rank, " : " ranks, ") << row.shape.chunks_per_rank
+              << (row.shape.chunks_per_rank == 1 ? " chunk" : " chunks") << " each, "
+              << row.shape.microbatches << (row.shape.microbatches == 1 ? " microbatch" : " microbatches")
+              << "\nstep_time: " << brief(row.step_time, 9) << "\nbubble_rate: " << fixed(row.bubble_rate, 4)
+              << "\npeak_memory:";
   constexpr size_t kShown = 64;
   for (size_t rank = 0; rank < std::min(kShown, row.peaks.size()); ++rank) {
     context.out << " " << brief(row.peaks[rank], 6);
   }
   if (row.peaks.size() > kShown) {
-    context.out << " ... (" << row.peaks.size() << " ranks, the most is " << brief(row.peak(), 6) << ")";
+    context.out << " ... (" << row.peaks.size() << " ranks, largest " << brief(row.peak(), 6) << ")";
   }
   context.out << "\n";
   return 0;
 }
 
 int schedule_compare_command(const CommandContext& context) {
-  ScheduleTable table(
-      {.command = "braid schedule compare",
-       .usage = "[--flag value]...",
-       .summary = "Sets all schedules for one pipeline side by side, the shortest step first. Step "
-                  "time counts from the first start to the last end on any rank; speed is 1F1B's step "
-                  "time over it."});
+  ScheduleTable table({.command = "braid schedule compare",
+                       .usage = "[--flag value]...",
+                       .summary =
+                           "Compares all schedules for one pipeline, the shortest step first. The step time "
+                           "runs from the first start to the last end on any rank; speed is 1F1B's step time "
+                           "over it."});
   table.group("Pipeline");
   add_pipeline_options(table);
   table.add("chunks", &S::chunks,
-            {.help = "Chunks on each rank, for schedules that can have any number. Unset: 2.",
+            {.help = "Chunks per rank, for schedules that support any number. Unset: 2.",
              .range = {.at_least = 2, .at_most = 1024},
              .aliases = {"virtual_pp_degree"}});
   add_workload_options(table);
   add_json_option(table);
-  table.add("out", &S::out, {.help = "Also draw bubble against memory of all of them into this SVG file."});
+  table.add("out", &S::out, {.help = "Also plot bubble rate against memory into this SVG file."});
   const auto parsed = parse_command(context, table);
   if (!parsed) return 0;
   const ScheduleOptions& options = parsed->options;
-  std::vector<std::string> refusals;
-  const std::vector<Row> rows = compare(options, refusals);
-  for (const std::string& refusal : refusals) context.err << "left out: " << refusal << "\n";
-  require<ConfigError>(!rows.empty(), "no schedule takes this pipeline; the reasons stand above");
+  std::vector<std::string> skipped;
+  const std::vector<Row> rows = compare(options, skipped);
+  for (const std::string& reason : skipped) context.err << "skipped: " << reason << "\n";
+  require<ConfigError>(!rows.empty(), "no schedule supports this pipeline; see the reasons above");
   const std::optional<Row> baseline = one_f_one_b(options);
   if (options.json) {
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
@@ -206,7 +208,7 @@ int schedule_compare_command(const CommandContext& context) {
   } else {
     context.out << comparison_text(rows, baseline);
   }
-  if (!options.out.empty()) checkpoint::write_text_file(options.out, trade_plot(options, rows, baseline));
+  if (!options.out.empty()) checkpoint::write_text_file(options.out, tradeoff_plot(options, rows, baseline));
   return 0;
 }
 

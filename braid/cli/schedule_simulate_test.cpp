@@ -34,13 +34,13 @@ json json_of(const std::string& command, std::vector<std::string> arguments) {
   return json::parse(result.out);
 }
 
-TEST(ScheduleSimulate, TakesTheLeastLimitThatItsRefusalNames) {
+TEST(ScheduleSimulate, AcceptsTheLeastLimitThatItsErrorNames) {
   const std::string named = "the least limit that would do is ";
   std::vector<std::string> arguments = {"--mode",   "auto",        "--pp",           "4",  "--micro", "8",
                                         "--memory", "1.3333333,1", "--memory_limit", "0.5"};
-  const std::string refusal = schedule("simulate", arguments).err;
-  ASSERT_THAT(refusal, HasSubstr(named));
-  arguments.back() = refusal.substr(refusal.find(named) + named.size());
+  const std::string error = schedule("simulate", arguments).err;
+  ASSERT_THAT(error, HasSubstr(named));
+  arguments.back() = error.substr(error.find(named) + named.size());
   arguments.back().resize(arguments.back().find_first_not_of("0123456789."));
   EXPECT_EQ(schedule("simulate", arguments).err, "");
 }
@@ -56,7 +56,7 @@ TEST(ScheduleSimulate, Golden) {
             "peak_memory: 2 1\n");
 }
 
-TEST(ScheduleSimulate, JsonTellsTheSame) {
+TEST(ScheduleSimulate, JsonHasTheSameNumbers) {
   const json row = json_of("simulate", {"--pp", "2", "--micro", "3", "--times", "1,1,1,0.5"});
   EXPECT_EQ(keys_of(row), kRowKeys);
   EXPECT_EQ(row["schedule"], "1F1B");
@@ -78,7 +78,7 @@ TEST(ScheduleSimulate, AgreesWithPublishedBubbleRates) {
   }
 }
 
-TEST(ScheduleSimulate, KeepsMemoryInTheUserUnit) {
+TEST(ScheduleSimulate, PrintsMemoryInTheUnitOfTheOption) {
   const json row = json_of(
       "simulate", {"--mode", "VPP", "--pp", "2", "--micro", "4", "--chunks", "2", "--memory", "0.5,0"});
   EXPECT_EQ(row["chunks"], 2);
@@ -111,7 +111,7 @@ TEST(ScheduleCompare, ListsEveryModeTheShortestStepFirst) {
     EXPECT_GE(row["step_time"].get<double>(), before);
     before = row["step_time"];
     const std::string name = row["schedule"];
-    names.insert(name.substr(0, name.find(' ')));  // auto tells in brackets what it took
+    names.insert(name.substr(0, name.find(' ')));  // auto adds its choice in brackets
   }
   const std::vector<std::string> modes = schedule::schedule_modes();
   EXPECT_EQ(names, std::set<std::string>(modes.begin(), modes.end()));
@@ -123,26 +123,26 @@ TEST(ScheduleCompare, SpeedIsThatOf1F1B) {
   EXPECT_THAT(result.out, StartsWith("schedule       chunks   step time    speed   bubble      peak\n"
                                      "InterleavedZB       2        12.5    1.200    4.00%         2\n"));
   EXPECT_THAT(result.out, HasSubstr("\n1F1B                1          15    1.000   20.00%         2\n"));
-  // Also where the limit leaves 1F1B out.
+  // Also if the limit excludes 1F1B.
   const CallResult limited = schedule("compare", {"--pp", "4", "--micro", "8", "--memory_limit", "3"});
   EXPECT_THAT(limited.out, Not(HasSubstr("\n1F1B")));
   EXPECT_THAT(limited.out, Not(HasSubstr(" - ")));
 }
 
-TEST(ScheduleCompare, TellsWhyAModeIsLeftOut) {
+TEST(ScheduleCompare, ReportsWhyAModeIsSkipped) {
   const CallResult result = schedule("compare", {"--pp", "3", "--micro", "3"});
   EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.err, "left out: DualPipeV on 3 ranks needs at least 6 microbatches, got 3\n");
+  EXPECT_EQ(result.err, "skipped: DualPipeV on 3 ranks needs at least 6 microbatches, got 3\n");
   EXPECT_THAT(result.out, Not(HasSubstr("\nDualPipeV")));
   EXPECT_THAT(schedule("compare", {"--pp", "4", "--micro", "8", "--memory_limit", "3"}).err,
-              HasSubstr("left out: 1F1B keeps 4 on rank 0, more than the limit of 3"));
+              HasSubstr("skipped: 1F1B keeps 4 on rank 0, more than the limit of 3"));
 }
 
-TEST(ScheduleCompare, FailsIfNothingIsLeft) {
+TEST(ScheduleCompare, FailsIfEveryModeIsSkipped) {
   const CallResult result = schedule("compare", {"--memory_limit", "0.125"});
   EXPECT_EQ(result.code, kUserErrorExitCode);
   EXPECT_EQ(result.out, "");
-  EXPECT_THAT(result.err, HasSubstr("braid schedule compare: no schedule takes this pipeline"));
+  EXPECT_THAT(result.err, HasSubstr("braid schedule compare: no schedule supports this pipeline"));
 }
 
 TEST(ScheduleCompare, DrawsBubbleAgainstMemory) {
@@ -164,9 +164,9 @@ struct Misuse {
   std::string error;
 };
 
-class ScheduleRefuses : public testing::TestWithParam<Misuse> {};
+class ScheduleRejects : public testing::TestWithParam<Misuse> {};
 
-TEST_P(ScheduleRefuses, WithItsReason) {
+TEST_P(ScheduleRejects, WithItsReason) {
   const CallResult result = schedule(GetParam().command, GetParam().arguments);
   EXPECT_EQ(result.code, kUserErrorExitCode);
   EXPECT_EQ(result.out, "");
@@ -174,13 +174,17 @@ TEST_P(ScheduleRefuses, WithItsReason) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Misuses, ScheduleRefuses,
+    Misuses, ScheduleRejects,
     testing::Values(
         Misuse{"simulate",
                {"--memory", "1"},
                "--memory must be 2 numbers (from F to I, from I to W), got 1: '1'"},
-        Misuse{"simulate", {"--memory", "1,x"}, "--memory must be 2 numbers between 0 and 1e12 with a comma"},
-        Misuse{"simulate", {"--memory=-1,1"}, "--memory must be 2 numbers between 0 and 1e12 with a comma"},
+        Misuse{"simulate",
+               {"--memory", "1,x"},
+               "--memory must be 2 numbers between 0 and 1e12, separated by a comma"},
+        Misuse{"simulate",
+               {"--memory=-1,1"},
+               "--memory must be 2 numbers between 0 and 1e12, separated by a comma"},
         Misuse{"simulate", {"--memory_limit", "-1"}, "--memory_limit must be a number, >= 0 and <= 1e+15"},
         Misuse{"simulate", {"--chunks", "2000"}, "--chunks must be a whole number, >= 1 and <= 1024"},
         Misuse{
@@ -188,10 +192,10 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"simulate",
                {"--mode", "ZBH1", "--memory_limit", "2"},
                "ZBH1 keeps 4 on rank 0, more than the limit of 2: raise the limit, or take a schedule"},
-        Misuse{
-            "simulate",
-            {"--pp", "100000", "--micro", "100000"},
-            "--pp 100000 x --micro 100000 x 1 chunks is too much to simulate; keep the product at 67108864"},
+        Misuse{"simulate",
+               {"--pp", "100000", "--micro", "100000"},
+               "--pp 100000 x --micro 100000 x 1 chunk is too large to simulate: the product must be at most "
+               "67108864"},
         Misuse{"simulate",
                {"--mode", "ZBVPP", "--memory_limit", "0.5"},
                "ZBVPP cannot keep to the memory limit of 0.5: rank 0 needs 1 for a single microbatch"},
@@ -199,12 +203,12 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"compare", {"--chunks", "1"}, "--chunks must be a whole number, >= 2 and <= 1024, got '1'"},
         Misuse{"export",
                {"--pp", "100000", "--micro", "100000"},
-               "--pp 100000 x --micro 100000 x 1 chunks is too much to export"},
+               "--pp 100000 x --micro 100000 x 1 chunk is too large to export"},
         Misuse{"export", {"--out", "/no/such/folder/x.csv"}, "/no/such/folder/x.csv"},
         Misuse{"draw",
                {"--pp", "1000", "--micro", "1000"},
-               "--pp 1000 x --micro 1000 x 1 chunks is too much to draw; keep the product at 65536 or less"},
-        Misuse{"run", {}, "--emulate must be given: seconds of F, I, W and a message, as in 0.02,0.02"},
+               "--pp 1000 x --micro 1000 x 1 chunk is too large to draw: the product must be at most 65536"},
+        Misuse{"run", {}, "--emulate is required: seconds of F, I, W and a message, as in 0.02,0.02"},
         Misuse{
             "run", {"--emulate", "1,2"}, "--emulate must be 3 numbers (F,I,W) or 4 (F,I,W,MESSAGE), got 2"},
         Misuse{"run", {"--emulate", "1,1,1", "--mode", "1F1B,"}, "there is no pipeline schedule mode \"\""},

@@ -1,4 +1,4 @@
-// What the tests of `braid schedule` share.
+// Shared by the tests of `braid schedule`.
 #pragma once
 
 #include <string>

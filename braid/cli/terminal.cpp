@@ -10,7 +10,7 @@ namespace {
 
 using Environment = std::map<std::string, std::string>;
 
-constexpr int64_t kUsualColumns = 80;
+constexpr int64_t kDefaultColumns = 80;
 
 std::string value_of(const Environment& environment, const std::string& name) {
   const auto found = environment.find(name);
@@ -19,9 +19,9 @@ std::string value_of(const Environment& environment, const std::string& name) {
 
 bool is_dumb(const Environment& environment) { return value_of(environment, "TERM") == "dumb"; }
 
-int64_t told_columns(const Environment& environment) {
+int64_t columns_variable(const Environment& environment) {
   const auto columns = parse_int(value_of(environment, "COLUMNS"));
-  return columns && *columns >= 1 ? *columns : kUsualColumns;
+  return columns && *columns >= 1 ? *columns : kDefaultColumns;
 }
 
 }  // namespace
@@ -31,9 +31,9 @@ std::optional<int64_t> terminal_columns(int descriptor, const Environment& envir
   if (::isatty(descriptor) == 1) {
     winsize size{};
     if (::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-    return told_columns(environment);
+    return columns_variable(environment);
   }
-  if (value_of(environment, "BRAID_PROGRESS") == "1") return told_columns(environment);
+  if (value_of(environment, "BRAID_PROGRESS") == "1") return columns_variable(environment);
   return std::nullopt;
 }
 

@@ -8,7 +8,7 @@
 namespace braid::cli {
 namespace {
 
-// A descriptor that is no terminal.
+// A descriptor that is not a terminal.
 class Pipe {
  public:
   Pipe() { created_ = ::pipe(ends_.data()) == 0; }
@@ -25,7 +25,7 @@ class Pipe {
   bool created_ = false;
 };
 
-TEST(TerminalColumns, APipeIsNoTerminalUnlessTheLauncherSaysSo) {
+TEST(TerminalColumns, APipeIsNoTerminalUnlessTheLauncherSetsTheVariables) {
   const Pipe pipe;
   ASSERT_TRUE(pipe.created());
   EXPECT_EQ(terminal_columns(pipe.descriptor(), {}), std::nullopt);
@@ -36,7 +36,7 @@ TEST(TerminalColumns, APipeIsNoTerminalUnlessTheLauncherSaysSo) {
   EXPECT_EQ(terminal_columns(pipe.descriptor(), {{"BRAID_PROGRESS", "1"}, {"TERM", "dumb"}}), std::nullopt);
 }
 
-TEST(AllowsColours, UnlessToldNotTo) {
+TEST(AllowsColours, UnlessDisabled) {
   EXPECT_TRUE(allows_colours({}));
   EXPECT_TRUE(allows_colours({{"TERM", "xterm"}, {"NO_COLOR", ""}}));
   EXPECT_FALSE(allows_colours({{"NO_COLOR", "1"}}));

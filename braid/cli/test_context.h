@@ -1,4 +1,4 @@
-// A call of a command in a test, with what it printed.
+// Calls a command in a test and captures its output.
 #pragma once
 
 #include <map>

@@ -86,7 +86,7 @@ class Trace {
     events_ += event;
   }
 
-  // In whole nanoseconds, so that what follows on another thing begins exactly at its end.
+  // In whole nanoseconds, so that an event that follows another begins exactly at its end.
   int64_t nanoseconds(Seconds time) const { return std::llround((time - *origin_).count() * 1e9); }
 
   static std::string microseconds(int64_t nanoseconds) {
@@ -134,7 +134,7 @@ class Trace {
     add_slice(rank, action, name, category_of(action.op), ready, end);
   }
 
-  // Where each message between ranks set out, by its tag.
+  // Where each message between ranks was sent, by its tag.
   std::unordered_map<int64_t, Point> departures() const {
     const Schedule& schedule = timeline_.schedule;
     const bool with_messages = has_messages(schedule);

@@ -8,10 +8,10 @@
 namespace braid::report {
 
 /// A JSON object with traceEvents. Each rank is a process with two threads: "compute" has F, B, I, W and the
-/// optimizer step, each after the time that it waited for its input (category "wait"), and "communication"
+/// optimizer step, each preceded by its wait for input (category "wait"), and "communication"
 /// has sends, receives and waits for sends. A flow leads from each send to the compute action that uses its
-/// message; without sends, from the action that made it. Times are in us from the first thing that any rank
-/// did, to the nanosecond.
+/// message; without sends, from the action that produced it. Times are in µs from the earliest event on any
+/// rank, with nanosecond resolution.
 /// Throws as validate(Timeline) does. Source: "Trace Event Format", Google, sections "Complete Events",
 /// "Metadata Events" and "Flow Events".
 std::string chrome_trace(const Timeline& timeline);

@@ -176,7 +176,7 @@ TEST(ChromeTrace, NamesAreEscapedAndOptimizerStepsHaveNoMicrobatch) {
   EXPECT_TRUE(last["args"].empty());
 }
 
-TEST(ChromeTrace, RefusesWhatIsNoTimeline) {
+TEST(ChromeTrace, RejectsInvalidTimelines) {
   Timeline timeline = slowing_step(2, 2);
   timeline.ranks.pop_back();
   EXPECT_THROW(chrome_trace(timeline), DataError);

@@ -1,11 +1,11 @@
-// Sums up the steps between two log lines.
+// Accumulates the metrics of the steps between two log lines.
 #pragma once
 
 #include "braid/report/step_metrics.h"
 
 namespace braid::report {
 
-/// What does not change during a run.
+/// What is constant during a run.
 struct RunShape {
   int64_t max_steps = 0;
   int64_t samples_per_step = 0;  ///< over all ranks
@@ -20,8 +20,8 @@ class IntervalMeter {
 
   void add(const StepMetrics& step);
 
-  /// The interval so far; the next add begins a new one. Call it after at least one add. Its time is that of
-  /// the steps: evaluations between them do not count.
+  /// Returns the interval so far and starts a new one. Call it after at least one add. `elapsed` is the sum
+  /// of the steps' times, without the evaluations between them.
   IntervalMetrics take();
 
  private:

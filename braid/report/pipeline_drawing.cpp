@@ -1,11 +1,16 @@
 #include "braid/report/pipeline_drawing.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <ranges>
+#include <string_view>
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
+#include "braid/report/plot.h"
 
 namespace braid::report {
 namespace {
@@ -17,81 +22,176 @@ using schedule::Schedule;
 using schedule::Seconds;
 using schedule::Simulation;
 
-// Far enough apart, the light shades of later chunks included, for people with any of the three kinds of
-// colour blindness.
-constexpr Colour kForward = {.red = 0x2f, .green = 0x4f, .blue = 0xb0};
-constexpr Colour kBackward = {.red = 0xe6, .green = 0x9f, .blue = 0x00};
-constexpr Colour kInputGradient = {.red = 0x1f, .green = 0xa3, .blue = 0xb8};
-constexpr Colour kWeightGradient = {.red = 0x5f, .green = 0x9e, .blue = 0x1f};
-constexpr Colour kIdle = {.red = 0xf2, .green = 0xf2, .blue = 0xf2};
-constexpr std::string_view kHatch = "url(#idle)";
+// In pixels: thin strips and the gap below a strip; the ranks' names and the gap to their right; the column.
+constexpr double kThinHeight = 9;
+constexpr double kStripGap = 1;
+constexpr double kNameFont = 12;
+constexpr double kNameGap = 8;
+constexpr double kColumnFont = 11;
 
-constexpr double kTitleFont = 16;
-constexpr double kFootFont = 12;
-constexpr double kLegendFont = 11;
-constexpr double kLegendSquare = 12;
-constexpr double kLegendGap = 18;
+// How the actions of an op are drawn.
+struct Style {
+  Colour colour;
+  std::string_view name;
+};
 
-constexpr std::array<Op, 4> kDrawnOps = {Op::kForward, Op::kBackward, Op::kBackwardInput,
-                                         Op::kBackwardWeight};
-
-Colour base_colour(Op op) {
+// Nothing for ops that are not drawn. The colours are far enough apart, the light shades of later chunks
+// included, for people with any of the three kinds of colour blindness.
+std::optional<Style> style_of(Op op) {
   switch (op) {
     case Op::kForward:
-      return kForward;
+      return Style{{.red = 0x2f, .green = 0x4f, .blue = 0xb0}, "forward"};
+    case Op::kBackward:
+      return Style{{.red = 0xe6, .green = 0x9f, .blue = 0x00}, "backward (both gradients)"};
     case Op::kBackwardInput:
-      return kInputGradient;
+      return Style{{.red = 0x1f, .green = 0xa3, .blue = 0xb8}, "input gradient"};
     case Op::kBackwardWeight:
-      return kWeightGradient;
-    default:
-      return kBackward;
+      return Style{{.red = 0x5f, .green = 0x9e, .blue = 0x1f}, "weight gradient"};
+    case Op::kSendForward:
+    case Op::kRecvForward:
+    case Op::kSendBackward:
+    case Op::kRecvBackward:
+    case Op::kWaitSendForward:
+    case Op::kWaitSendBackward:
+    case Op::kOptimizerStep:
+      return std::nullopt;
   }
+  return std::nullopt;
 }
 
 // The first chunk has the full colour, the last the lightest shade.
-Colour colour_of(Op op, int32_t chunk, int32_t chunks) {
+Colour shade(const Colour& colour, int32_t chunk, int32_t chunks) {
   constexpr double kLightest = 0.6;
-  const double share = chunks > 1 ? kLightest * chunk / (chunks - 1) : 0.0;
-  return lighter(base_colour(op), share);
+  return lighter(colour, chunks > 1 ? kLightest * chunk / (chunks - 1) : 0.0);
 }
 
-std::string_view name_of(Op op) {
-  switch (op) {
-    case Op::kForward:
-      return "forward";
-    case Op::kBackwardInput:
-      return "input gradient";
-    case Op::kBackwardWeight:
-      return "weight gradient";
-    default:
-      return "backward (both gradients)";
-  }
+// How times are printed: `factor` times the seconds, in `unit`, which is empty for relative times.
+struct TimeScale {
+  double factor = 1;
+  std::string_view unit;
+
+  std::string number(Seconds time) const { return number_text(time.count() * factor); }
+  std::string text(Seconds time) const { return cat(number(time), unit.empty() ? "" : " ", unit); }
+  std::string text(const Interval& span) const { return cat(number(span.start), " to ", text(span.end)); }
+};
+
+// In s, ms or µs, whichever suits the longest time.
+TimeScale scale_for(Seconds longest) {
+  if (longest >= Seconds(1)) return {.factor = 1, .unit = "s"};
+  if (longest >= Seconds(1e-3)) return {.factor = 1e3, .unit = "ms"};
+  return {.factor = 1e6, .unit = "\u00b5s"};
 }
 
-bool uses(const Schedule& schedule, Op op) {
-  return std::any_of(schedule.ranks.begin(), schedule.ranks.end(), [op](const std::vector<Action>& list) {
-    return std::any_of(list.begin(), list.end(), [op](const Action& action) { return action.op == op; });
-  });
-}
+std::string percent_text(double share) { return number_text(100 * share) + "%"; }
 
-std::string span_text(const TimeScale& scale, const Interval& interval) {
-  const TimeScale bare = {.factor = scale.factor, .unit = {}};
-  return cat(time_text(bare, interval.start), " to ", time_text(scale, interval.end));
-}
+// A drawn action and when its rank did it.
+struct TimedAction {
+  Action action;
+  Style style;
+  Interval interval;
+};
 
-// "F12 chunk 1, 3.2 to 4.2".
-std::string tip_of(const TimedAction& timed, int32_t chunks, const TimeScale& scale) {
-  return cat(to_string(timed.action.op), timed.action.microbatch,
-             chunks > 1 ? cat(" chunk ", timed.action.chunk) : "", ", ", span_text(scale, timed.interval));
-}
+// One line of boxes for each rank.
+struct Strip {
+  std::string_view idle_tip;
+  std::vector<std::vector<TimedAction>> ranks{};  // actions that take time, in order
+  std::vector<std::vector<Interval>> idle{};      // hatched
+};
 
-// A quarter of the actions that take time are shorter, or as short.
-Seconds typical_short_action(const Schedule& schedule, const Simulation& simulation) {
-  std::vector<Seconds> durations;
-  for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
-    for (const TimedAction& timed : timed_actions(schedule, simulation, rank)) {
-      durations.push_back(timed.interval.end - timed.interval.start);
+// Idle are the gaps between the actions.
+Strip strip_of(const Schedule& schedule, const Simulation& simulation, std::string_view idle_tip) {
+  Strip strip = {.idle_tip = idle_tip};
+  for (size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
+    std::vector<TimedAction>& actions = strip.ranks.emplace_back();
+    std::vector<Interval>& gaps = strip.idle.emplace_back();
+    for (size_t i = 0; i < schedule.ranks[rank].size(); ++i) {
+      const Action& action = schedule.ranks[rank][i];
+      const Interval& interval = simulation.ranks[rank][i];
+      const std::optional<Style> style = style_of(action.op);
+      if (!style || interval.end == interval.start) continue;
+      const Seconds before = actions.empty() ? interval.start : actions.back().interval.end;
+      // Sums of durations differ in their last digits though nothing lies between.
+      if (interval.start - before > 1e-9 * interval.start) gaps.push_back({before, interval.start});
+      actions.push_back({.action = action, .style = *style, .interval = interval});
     }
+  }
+  return strip;
+}
+
+// The contents of a document.
+struct Picture {
+  const Schedule& schedule;
+  std::vector<Strip> strips;  // of each rank, from top to bottom; all but the last are thin
+  TimeScale scale{};
+  std::string title_suffix{};
+  std::string idle_legend{};
+  std::string footer{};
+  // At the right end of each rank's row, below a heading; or none.
+  std::vector<std::string> column{};
+  std::string column_heading{};
+};
+
+// The parts of the gaps of a rank's measured row in which the rank waited for input. `measured` has the same
+// intervals as `records`, on the drawing's clock.
+std::vector<Interval> waits_of(const std::vector<ActionRecord>& records,
+                               const std::vector<Interval>& measured) {
+  std::vector<Interval> waits;
+  bool is_first = true;
+  for (size_t i = 0; i < records.size(); ++i) {
+    const auto& [action, begin, ready, end] = records[i];
+    if (!is_compute(action.op) || end == ready) continue;
+    if (!is_first && ready > begin) {
+      waits.push_back({.start = measured[i].start - (ready - begin), .end = measured[i].start});
+    }
+    is_first = false;
+  }
+  return waits;
+}
+
+// Throws ConfigError unless `schedule` is valid, `simulation` has one interval for each of its actions, each
+// finite and not ending before its start, and there are few enough of them to draw.
+void require_drawable(const Schedule& schedule, const Simulation& simulation) {
+  validate(schedule);
+  require<ConfigError>(simulation.ranks.size() == schedule.ranks.size(), "schedule ", schedule.name, " has ",
+                       schedule.ranks.size(), " ranks, but the simulation has ", simulation.ranks.size(),
+                       ": pass the simulation of this schedule");
+  size_t actions = 0;
+  for (size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
+    const size_t expected = schedule.ranks[rank].size();
+    require<ConfigError>(simulation.ranks[rank].size() == expected, "rank ", rank, " has ", expected,
+                         " actions, but the simulation has times of ", simulation.ranks[rank].size(),
+                         ": pass the simulation of this schedule");
+    for (size_t i = 0; i < expected; ++i) {
+      const auto [start, end] = simulation.ranks[rank][i];
+      require<ConfigError>(std::isfinite(start.count()) && std::isfinite(end.count()) && start <= end,
+                           location(schedule, static_cast<int32_t>(rank), i), " runs from ", start.count(),
+                           " to ", end.count(),
+                           ": times must be finite and intervals must not end before they start");
+      require<ConfigError>(!is_compute(schedule.ranks[rank][i].op) || start >= Seconds(0),
+                           location(schedule, static_cast<int32_t>(rank), i), " starts at ", start.count(),
+                           ": drawn actions must start at 0 or later");
+    }
+    actions += expected;
+  }
+  constexpr size_t kMostActions = 200'000;
+  require<ConfigError>(actions <= kMostActions, "schedule ", schedule.name, " has ", actions,
+                       " actions, too many to draw (at most ", kMostActions,
+                       "): use fewer ranks or microbatches");
+}
+
+Seconds end_of(const std::vector<Strip>& strips) {
+  Seconds end{0};
+  for (const Strip& strip : strips) {
+    for (const TimedAction& timed : std::views::join(strip.ranks)) end = std::max(end, timed.interval.end);
+  }
+  return end;
+}
+
+// The first quartile of the durations.
+Seconds typical_short_action(const Strip& strip) {
+  std::vector<Seconds> durations;
+  for (const TimedAction& timed : std::views::join(strip.ranks)) {
+    durations.push_back(timed.interval.end - timed.interval.start);
   }
   if (durations.empty()) return Seconds(0);
   const auto quarter = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 4);
@@ -99,131 +199,42 @@ Seconds typical_short_action(const Schedule& schedule, const Simulation& simulat
   return *quarter;
 }
 
-double entry_width(const LegendEntry& entry) {
-  return kLegendSquare + 5 + text_width(entry.text, kLegendFont) + kLegendGap;
-}
+// Where a drawing's rows and times are, in pixels.
+struct Layout {
+  Seconds end{0};
+  Scale time;  // from seconds
+  Box plot;
+  Rows rows;
+};
 
-// The entries side by side from (x, y), the top left corner.
-std::string draw_legend(const std::vector<LegendEntry>& entries, double x, double y) {
-  std::string text;
-  for (const LegendEntry& entry : entries) {
-    const std::string fill = attribute("fill", entry.is_hatched ? kHatch : to_string(entry.colour));
-    text += rect_element({.x = x, .y = y, .width = kLegendSquare, .height = kLegendSquare}, fill);
-    text += text_element(x + kLegendSquare + 5, y + kLegendSquare - 2, attribute("font-size", kLegendFont),
-                         entry.text);
-    x += entry_width(entry);
-  }
-  return text;
-}
-
-std::string hatch_definition() {
-  return cat("<defs><pattern id=\"idle\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">",
-             "<path d=\"M0 0H6V6H0Z\"", attribute("fill", to_string(kIdle)), "/>",
-             "<path d=\"M-1 1L1 -1M0 6L6 0M5 7L7 5\"", attribute("stroke", "#c8c8c8"), "/>",
-             "</pattern></defs>\n");
+// The plot is about as wide as its actions need to be readable, within limits; rows get lower the more ranks
+// there are.
+Layout plan_layout(const Picture& picture) {
+  constexpr double kLeft = 64;
+  constexpr double kTop = 74;
+  constexpr double kShortActionWidth = 22;
+  constexpr double kNarrowest = 520;
+  constexpr double kWidest = 3000;
+  constexpr double kHeightOfAllRows = 600;
+  const int32_t ranks = picture.schedule.shape.ranks;
+  const Seconds end = end_of(picture.strips);
+  const Seconds action = typical_short_action(picture.strips.back());
+  const double wanted = action > Seconds(0) ? kShortActionWidth * (end / action) : 0.0;
+  const double width = std::round(std::clamp(wanted, kNarrowest, kWidest));
+  const double height = std::round(std::clamp(kHeightOfAllRows / ranks, 12.0, 26.0));
+  const double extra = static_cast<double>(picture.strips.size() - 1) * (kThinHeight + kStripGap);
+  const double pitch = extra + height + std::max(2.0, std::round(height / 8)) + (extra > 0 ? kStripGap : 0);
+  return {.end = end,
+          .time = {.origin = kLeft, .pixels_per_unit = end > Seconds(0) ? width / end.count() : 0.0},
+          .plot = {.x = kLeft, .y = kTop, .width = width, .height = pitch * ranks},
+          .rows = {.top = kTop, .pitch = pitch, .extra = extra, .height = height}};
 }
 
 std::string count_text(int32_t count, std::string_view noun, std::string_view rest = {}) {
   return cat(count, " ", noun, count == 1 ? "" : (noun.ends_with("ch") ? "es" : "s"), rest);
 }
 
-}  // namespace
-
-TimeScale scale_for(Seconds longest) {
-  if (longest >= Seconds(1)) return {.factor = 1, .unit = "s"};
-  if (longest >= Seconds(1e-3)) return {.factor = 1e3, .unit = "ms"};
-  return {.factor = 1e6, .unit = "\u00b5s"};
-}
-
-std::string time_text(const TimeScale& scale, Seconds time) {
-  const std::string number = number_text(time.count() * scale.factor);
-  return scale.unit.empty() ? number : cat(number, " ", scale.unit);
-}
-
-std::string percent_text(double share) { return number_text(100 * share) + "%"; }
-
-std::vector<TimedAction> timed_actions(const Schedule& schedule, const Simulation& simulation, int32_t rank) {
-  const auto row = static_cast<size_t>(rank);
-  std::vector<TimedAction> actions;
-  for (size_t i = 0; i < schedule.ranks[row].size(); ++i) {
-    const Interval& interval = simulation.ranks[row][i];
-    if (!is_compute(schedule.ranks[row][i].op) || interval.end == interval.start) continue;
-    actions.push_back({.action = schedule.ranks[row][i], .interval = interval});
-  }
-  return actions;
-}
-
-std::vector<Interval> gaps_between(const std::vector<TimedAction>& actions) {
-  std::vector<Interval> gaps;
-  for (size_t i = 1; i < actions.size(); ++i) {
-    const Interval gap = {.start = actions[i - 1].interval.end, .end = actions[i].interval.start};
-    // Sums of durations differ in their last digits though nothing lies between.
-    if (gap.end - gap.start > 1e-9 * gap.end) gaps.push_back(gap);
-  }
-  return gaps;
-}
-
-Seconds end_of(const Schedule& schedule, const Simulation& simulation) {
-  Seconds end{0};
-  for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
-    for (const TimedAction& timed : timed_actions(schedule, simulation, rank))
-      end = std::max(end, timed.interval.end);
-  }
-  return end;
-}
-
-void require_drawable(const Schedule& schedule, const Simulation& simulation) {
-  validate(schedule);
-  require<ConfigError>(simulation.ranks.size() == schedule.ranks.size(), "schedule ", schedule.name, " has ",
-                       schedule.ranks.size(), " ranks, but the times are of ", simulation.ranks.size(),
-                       ": take the simulation of this very schedule");
-  size_t actions = 0;
-  for (size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
-    const size_t expected = schedule.ranks[rank].size();
-    require<ConfigError>(simulation.ranks[rank].size() == expected, "rank ", rank, " has ", expected,
-                         " actions, but times of ", simulation.ranks[rank].size(),
-                         ": take the simulation of this very schedule");
-    for (size_t i = 0; i < expected; ++i) {
-      const auto [start, end] = simulation.ranks[rank][i];
-      require<ConfigError>(std::isfinite(start.count()) && std::isfinite(end.count()) && start <= end,
-                           location(schedule, static_cast<int32_t>(rank), i), " runs from ", start.count(),
-                           " to ", end.count(), ": times must be finite and not run backwards");
-      require<ConfigError>(!is_compute(schedule.ranks[rank][i].op) || start >= Seconds(0),
-                           location(schedule, static_cast<int32_t>(rank), i), " starts at ", start.count(),
-                           ": a drawing begins at 0");
-    }
-    actions += expected;
-  }
-  constexpr size_t kMostActions = 200'000;
-  require<ConfigError>(actions <= kMostActions, "schedule ", schedule.name, " has ", actions,
-                       " actions, too many to draw (at most ", kMostActions,
-                       "): take fewer ranks or microbatches");
-}
-
-Box Layout::box_of(const Interval& interval, double y, double height) const {
-  return {.x = left + interval.start.count() * pixels_per_second,
-          .y = y,
-          .width = (interval.end - interval.start).count() * pixels_per_second,
-          .height = height};
-}
-
-Layout plan_layout(const Schedule& schedule, const Simulation& simulation, Seconds end, double row_extra) {
-  constexpr double kShortActionWidth = 22;
-  constexpr double kNarrowest = 520;
-  constexpr double kWidest = 3000;
-  constexpr double kHeightOfAllRows = 600;
-  const Seconds action = typical_short_action(schedule, simulation);
-  const double wanted = action > Seconds(0) ? kShortActionWidth * (end / action) : 0.0;
-
-  Layout layout = {.left = 64, .top = 74};
-  layout.plot_width = std::round(std::clamp(wanted, kNarrowest, kWidest));
-  layout.row_height = std::round(std::clamp(kHeightOfAllRows / schedule.shape.ranks, 12.0, 26.0));
-  layout.row_pitch = layout.row_height + row_extra + std::max(2.0, std::round(layout.row_height / 8));
-  layout.pixels_per_second = end > Seconds(0) ? layout.plot_width / end.count() : 0.0;
-  layout.bottom = layout.top + layout.row_pitch * schedule.shape.ranks;
-  return layout;
-}
-
+// "1F1B: p = 4 ranks, m = 8 microbatches, v = 1 chunk per rank".
 std::string heading(const Schedule& schedule) {
   const schedule::PipelineShape& shape = schedule.shape;
   return cat(schedule.name, ": p = ", count_text(shape.ranks, "rank"),
@@ -231,102 +242,143 @@ std::string heading(const Schedule& schedule) {
              ", v = ", count_text(shape.chunks_per_rank, "chunk", " per rank"));
 }
 
-std::vector<LegendEntry> legend_entries(const Schedule& schedule) {
+// The ops that are drawn, with their chunks, and idle time.
+std::vector<LegendEntry> legend_of(const Picture& picture) {
+  std::map<Op, Style> drawn;
+  for (const Strip& strip : picture.strips) {
+    for (const TimedAction& timed : std::views::join(strip.ranks))
+      drawn.emplace(timed.action.op, timed.style);
+  }
   std::vector<LegendEntry> entries;
-  const int32_t chunks = schedule.shape.chunks_per_rank;
-  for (const Op op : kDrawnOps) {
-    if (!uses(schedule, op)) continue;
-    entries.push_back({.colour = colour_of(op, 0, chunks), .text = cat(to_string(op), " ", name_of(op))});
+  const int32_t chunks = picture.schedule.shape.chunks_per_rank;
+  for (const auto& [op, style] : drawn) {
+    entries.push_back({.fill = to_string(style.colour), .text = cat(to_string(op), " ", style.name)});
     if (chunks == 1) continue;
     entries.back().text += ", chunk 0";
-    entries.push_back({.colour = colour_of(op, chunks - 1, chunks),
+    entries.push_back({.fill = to_string(shade(style.colour, chunks - 1, chunks)),
                        .text = cat(chunks > 2 ? "to chunk " : "chunk ", chunks - 1)});
   }
+  entries.push_back({.fill = std::string(kHatch), .text = picture.idle_legend});
   return entries;
 }
 
-std::string draw_head(std::string_view title, const std::vector<LegendEntry>& legend) {
-  return cat(
-      hatch_definition(),
-      text_element(kMargin, 26, attribute("font-size", kTitleFont) + attribute("font-weight", "bold"), title),
-      draw_legend(legend, kMargin, 38));
-}
-
-double head_width(std::string_view title, const std::vector<LegendEntry>& legend) {
-  double width = 0;
-  for (const LegendEntry& entry : legend) width += entry_width(entry);
-  return 2 * kMargin + std::max(width, text_width(title, kTitleFont));
-}
-
-std::string draw_foot(const Layout& layout, std::string_view text) {
-  return text_element(kMargin, layout.bottom + 40, attribute("font-size", kFootFont), text);
-}
-
-double foot_width(std::string_view text) { return 2 * kMargin + text_width(text, kFootFont); }
-
-std::string draw_time_axis(const Layout& layout, const TimeScale& scale, Seconds end) {
+// Below the rows; its unit stands left of the numbers.
+std::string draw_time_axis(const Layout& layout, const TimeScale& scale) {
   constexpr double kPixelsPerTick = 70;
-  constexpr double kFont = 10;
-  std::string lines;
-  std::string numbers;
-  const auto most = static_cast<int64_t>(layout.plot_width / kPixelsPerTick);
-  for (const double tick : axis_ticks(end.count() * scale.factor, most)) {
-    const double x = layout.left + tick / scale.factor * layout.pixels_per_second;
-    lines += line_element(x, layout.top - 3, x, layout.bottom + 4, {});
-    numbers += text_element(x, layout.bottom + 15, {}, number_text(tick));
-  }
-  const std::string what = scale.unit.empty() ? "time" : cat("time, ", scale.unit);
-  return cat("<g", attribute("stroke", "#dcdcdc"), ">\n", lines, "</g>\n<g", attribute("font-size", kFont),
-             attribute("text-anchor", "middle"), ">\n", numbers, "</g>\n",
-             text_element(layout.left - 8, layout.bottom + 15,
-                          attribute("font-size", kFont) + attribute("text-anchor", "end"), what));
+  const Box& plot = layout.plot;
+  const Box grid = {.x = plot.x, .y = plot.y - 3, .width = plot.width, .height = plot.height + 7};
+  const Axis axis = {.scale = layout.time,
+                     .end = layout.end.count(),
+                     .factor = scale.factor,
+                     .most_ticks = static_cast<int64_t>(plot.width / kPixelsPerTick)};
+  return draw_axis(axis, grid) +
+         text_element(grid.x - kNameGap, grid.bottom() + kNumbersBelow,
+                      attribute("font-size", kTickFont) + attribute("text-anchor", "end"),
+                      scale.unit.empty() ? "time" : cat("time, ", scale.unit));
 }
 
-std::string draw_rank_names(const Layout& layout, int32_t ranks, double row_extra) {
-  const double font = std::min(12.0, layout.row_height - 2);
-  std::string names;
-  for (int32_t rank = 0; rank < ranks; ++rank) {
-    const double middle = layout.top + layout.row_pitch * rank + row_extra + layout.row_height / 2;
-    names += text_element(layout.left - 8, middle + font * 0.36, {}, cat("rank ", rank));
+// One rank's part of a strip, with the microbatch in each box where it is readable.
+std::string draw_boxes_of(const Picture& picture, const Strip& strip, size_t rank, const Scale& time,
+                          double y, double height) {
+  const schedule::PipelineShape& shape = picture.schedule.shape;
+  const auto box_of = [&](const Interval& interval) {
+    return Box{.x = time.at(interval.start.count()),
+               .y = y,
+               .width = (interval.end - interval.start).count() * time.pixels_per_unit,
+               .height = height};
+  };
+  std::vector<RowBox> boxes;
+  for (const Interval& idle : strip.idle[rank]) {
+    boxes.push_back(
+        {.box = box_of(idle), .colour = {}, .tip = cat(strip.idle_tip, ", ", picture.scale.text(idle))});
   }
-  return cat("<g", attribute("font-size", font), attribute("text-anchor", "end"), ">\n", names, "</g>\n");
+  for (const auto& [action, style, interval] : strip.ranks[rank]) {
+    const std::string chunk = shape.chunks_per_rank > 1 ? cat(" chunk ", action.chunk) : "";
+    boxes.push_back(
+        {.box = box_of(interval),
+         .colour = shade(style.colour, action.chunk, shape.chunks_per_rank),
+         .tip = cat(to_string(action.op), action.microbatch, chunk, ", ", picture.scale.text(interval)),
+         .label = cat(action.microbatch)});
+  }
+  return draw_boxes(boxes, cat(shape.microbatches - 1));
 }
 
-std::string draw_actions(const Layout& layout, const std::vector<TimedAction>& actions,
-                         const schedule::PipelineShape& shape, const TimeScale& scale, double y,
-                         double height) {
-  constexpr double kLargestFont = 12;
-  const std::string widest_number = cat(shape.microbatches - 1);
-  std::string boxes;
-  std::string numbers;
-  for (const TimedAction& timed : actions) {
-    const Box box = layout.box_of(timed.interval, y, height);
-    const Colour colour = colour_of(timed.action.op, timed.action.chunk, shape.chunks_per_rank);
-    boxes +=
-        rect_element(box, attribute("fill", to_string(colour)), tip_of(timed, shape.chunks_per_rank, scale));
-    const std::string number = cat(timed.action.microbatch);
-    // In one size, as far as it can be.
-    double font = fitting_font_size(widest_number, box, kLargestFont);
-    if (font == 0) font = fitting_font_size(number, box, kLargestFont);
-    if (font == 0) continue;
-    numbers += text_element(
-        box.x + box.width / 2, y + height / 2 + font * 0.36,
-        attribute("font-size", font) + attribute("fill", to_string(text_colour_on(colour))), number);
+std::string draw(const Picture& picture) {
+  const Layout layout = plan_layout(picture);
+  const Box& plot = layout.plot;
+  Drawing drawing(heading(picture.schedule) + picture.title_suffix, legend_of(picture));
+  drawing.add(draw_time_axis(layout, picture.scale), plot.right());
+  std::vector<std::string> names;
+  for (int32_t rank = 0; rank < picture.schedule.shape.ranks; ++rank) names.push_back(cat("rank ", rank));
+  drawing.add(
+      draw_row_texts(layout.rows, plot.x - kNameGap, kNameFont, names, attribute("text-anchor", "end")));
+  for (size_t rank = 0; rank < names.size(); ++rank) {
+    double y = layout.rows.y(rank);
+    for (const Strip& strip : picture.strips) {
+      const double height = &strip == &picture.strips.back() ? layout.rows.height : kThinHeight;
+      drawing.add(draw_boxes_of(picture, strip, rank, layout.time, y, height));
+      y += height + kStripGap;
+    }
   }
-  // Tool tips belong to the boxes: the numbers above them must let the pointer through.
-  return cat("<g", attribute("stroke", "#ffffff"), attribute("stroke-width", 0.75), ">\n", boxes, "</g>\n<g",
-             attribute("text-anchor", "middle"), attribute("pointer-events", "none"), ">\n", numbers,
-             "</g>\n");
+  if (!picture.column.empty()) {
+    const double x = plot.right() + kMargin;
+    double width = text_width(picture.column_heading, kColumnFont);
+    for (const std::string& text : picture.column) width = std::max(width, text_width(text, kColumnFont));
+    drawing.add(draw_row_texts(layout.rows, x, kColumnFont, picture.column, {}, picture.column_heading),
+                x + width);
+  }
+  drawing.add_footer(plot.bottom(), picture.footer);
+  return drawing.svg(plot.bottom());
 }
 
-std::string draw_idle(const Layout& layout, const std::vector<Interval>& gaps, const TimeScale& scale,
-                      double y, double height, std::string_view what) {
-  if (gaps.empty()) return {};
-  std::string boxes;
-  for (const Interval& gap : gaps) {
-    boxes += rect_element(layout.box_of(gap, y, height), {}, cat(what, ", ", span_text(scale, gap)));
+std::string peak_text(const DrawOptions& options, double peak) {
+  return options.peak_unit == "bytes" && peak >= 0 ? bytes_text(static_cast<uint64_t>(peak)) : brief(peak, 5);
+}
+
+std::string peak_heading(const DrawOptions& options) {
+  return options.peak_unit.empty() || options.peak_unit == "bytes" ? "peak" : cat("peak ", options.peak_unit);
+}
+
+}  // namespace
+
+std::string draw_svg(const Schedule& schedule, const Simulation& simulation, const DrawOptions& options) {
+  require_drawable(schedule, simulation);
+  require<ConfigError>(options.peaks.empty() || options.peaks.size() == schedule.ranks.size(),
+                       "a drawing of ", schedule.ranks.size(), " ranks needs one peak per rank or none, got ",
+                       options.peaks.size());
+  Picture picture = {
+      .schedule = schedule, .strips = {strip_of(schedule, simulation, "idle")}, .idle_legend = "idle"};
+  if (options.time_unit == TimeUnit::kSeconds) picture.scale = scale_for(end_of(picture.strips));
+  picture.footer = cat("step time ", picture.scale.text(simulation.step_time), ", bubble rate ",
+                       percent_text(simulation.bubble_rate));
+  for (const double peak : options.peaks) picture.column.push_back(peak_text(options, peak));
+  picture.column_heading = peak_heading(options);
+  return draw(picture);
+}
+
+std::string draw_planned_over_measured(const Timeline& timeline, const Simulation& planned) {
+  const Schedule& schedule = timeline.schedule;
+  const Simulation measured = measured_simulation(timeline);
+  require_drawable(schedule, planned);
+  require_drawable(schedule, measured);
+  Picture picture = {.schedule = schedule,
+                     .strips = {strip_of(schedule, from_first_start(schedule, planned), "planned idle"),
+                                strip_of(schedule, measured, "waiting")},
+                     .title_suffix = ", planned above measured",
+                     .idle_legend = "planned idle, measured waiting"};
+  for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
+    picture.strips.back().idle[rank] = waits_of(timeline.ranks[rank], measured.ranks[rank]);
   }
-  return cat("<g", attribute("fill", kHatch), ">\n", boxes, "</g>\n");
+  picture.scale = scale_for(end_of(picture.strips));
+  const TimeScale& scale = picture.scale;
+  const std::string ratio =
+      planned.step_time > Seconds(0)
+          ? cat(" (", number_text(measured.step_time / planned.step_time), " times the plan)")
+          : "";
+  picture.footer = cat("step time: planned ", scale.text(planned.step_time), ", measured ",
+                       scale.text(measured.step_time), ratio, "; bubble rate: planned ",
+                       percent_text(planned.bubble_rate), ", measured ", percent_text(measured.bubble_rate));
+  return draw(picture);
 }
 
 }  // namespace braid::report

@@ -1,112 +1,46 @@
-// What the drawings of pipelines have in common: boxes for actions, idle time, the time axis, the legend.
+// Pipeline schedules drawn to scale, for web pages and papers: as planned, and as measured against the plan.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "braid/report/svg.h"
+#include "braid/report/timeline.h"
 #include "braid/schedule/schedule.h"
 #include "braid/schedule/simulate.h"
 
 namespace braid::report {
 
-/// How times are told: `factor` times the seconds, in `unit`, which is empty for times that only stand in
-/// relation to each other.
-struct TimeScale {
-  double factor = 1;
-  std::string_view unit;
+/// What the simulation's times are.
+enum class TimeUnit {
+  kRelative,  // relative to one another, as with durations of 1: drawn without a unit
+  kSeconds,   // drawn in s, ms or µs, whichever suits the step time
 };
 
-/// In s, ms or µs, whichever suits the longest time to be told.
-TimeScale scale_for(schedule::Seconds longest);
-
-/// "12.5 ms", or "12.5" without a unit.
-std::string time_text(const TimeScale& scale, schedule::Seconds time);
-
-/// 0.2727 as "27.27%".
-std::string percent_text(double share);
-
-/// A compute action and when its rank did it.
-struct TimedAction {
-  schedule::Action action;
-  schedule::Interval interval;
+struct DrawOptions {
+  TimeUnit time_unit = TimeUnit::kRelative;
+  /// Printed at the right end of each rank's row; one for each rank, or none.
+  std::vector<double> peaks{};
+  /// Above the peaks: "activations", "bytes". Bytes are written as "3.20 GiB".
+  std::string peak_unit = "activations";
 };
 
-/// The compute actions of `rank` that take time, in order.
-std::vector<TimedAction> timed_actions(const schedule::Schedule& schedule,
-                                       const schedule::Simulation& simulation, int32_t rank);
+/// A self-contained SVG 1.1 document without scripts. One row per rank, time from left to right: a box for
+/// each compute action that takes time, labelled with its microbatch where there is room, and always with a
+/// tooltip
+/// ("F12 chunk 1, 3.2 to 4.2"); one colour per op, lighter for later chunks; hatched where the rank idles
+/// between its first and its last action. Title, legend, time axis, step time,
+/// bubble rate and peaks complete it. The same arguments give the same text. It is as wide as the actions
+/// need to be readable, up to a limit. Throws ConfigError if `schedule` is not valid, if `simulation` is not
+/// of `schedule`, if there are more than 200 000 actions, or if there is not one peak per rank.
+std::string draw_svg(const schedule::Schedule& schedule, const schedule::Simulation& simulation,
+                     const DrawOptions& options);
 
-/// The time between one and the next, where there is any.
-std::vector<schedule::Interval> gaps_between(const std::vector<TimedAction>& actions);
-
-/// The last end of any compute action.
-schedule::Seconds end_of(const schedule::Schedule& schedule, const schedule::Simulation& simulation);
-
-/// Throws ConfigError unless `schedule` is valid, `simulation` has one interval for each of its actions, each
-/// finite and not ending before its start, and there are few enough of them to draw.
-void require_drawable(const schedule::Schedule& schedule, const schedule::Simulation& simulation);
-
-/// Between the drawing and the document's edges, in pixels.
-inline constexpr double kMargin = 16;
-
-/// Where the rows stand, in pixels.
-struct Layout {
-  double left = 0;  ///< of the plot: to its left stand the ranks' names
-  double top = 0;
-  double plot_width = 0;
-  double row_height = 0;  ///< of the boxes of one rank
-  double row_pitch = 0;   ///< from one rank's row to the next
-  double pixels_per_second = 0;
-  double bottom = 0;  ///< of the last row
-
-  Box box_of(const schedule::Interval& interval, double y, double height) const;
-};
-
-/// Room for the plot: about as wide as its actions need to be readable, within limits; rows that get lower
-/// the more there are. `end` is the time at the plot's right edge; `row_extra` is what stands above a rank's
-/// boxes, in pixels.
-Layout plan_layout(const schedule::Schedule& schedule, const schedule::Simulation& simulation,
-                   schedule::Seconds end, double row_extra);
-
-/// "1F1B: p = 4 ranks, m = 8 microbatches, v = 1 chunk per rank".
-std::string heading(const schedule::Schedule& schedule);
-
-/// What a box stands for.
-struct LegendEntry {
-  Colour colour;
-  std::string text;
-  bool is_hatched = false;
-};
-
-/// The ops and chunks that occur in `schedule`.
-std::vector<LegendEntry> legend_entries(const schedule::Schedule& schedule);
-
-/// The title with the legend below it, which take up the space above the plot, and the pattern for idle
-/// time; once per document. And how wide that is, margins included.
-std::string draw_head(std::string_view title, const std::vector<LegendEntry>& legend);
-double head_width(std::string_view title, const std::vector<LegendEntry>& legend);
-
-/// The line below the time axis, and how wide it is, margins included; a document ends kFootHeight below the
-/// last row.
-inline constexpr double kFootHeight = 54;
-std::string draw_foot(const Layout& layout, std::string_view text);
-double foot_width(std::string_view text);
-
-/// Lines at round times behind the rows, their numbers below, and what they count.
-std::string draw_time_axis(const Layout& layout, const TimeScale& scale, schedule::Seconds end);
-
-/// The names of the ranks in the middle of their boxes, which begin `row_extra` below the top of each row.
-std::string draw_rank_names(const Layout& layout, int32_t ranks, double row_extra);
-
-/// One row of boxes, with the microbatch in each where it is readable. `y` is its upper edge.
-std::string draw_actions(const Layout& layout, const std::vector<TimedAction>& actions,
-                         const schedule::PipelineShape& shape, const TimeScale& scale, double y,
-                         double height);
-
-/// The hatched boxes of time without work; `what` is for their tool tips.
-std::string draw_idle(const Layout& layout, const std::vector<schedule::Interval>& gaps,
-                      const TimeScale& scale, double y, double height, std::string_view what);
+/// The same for a measured step: for each rank a low row with the plan above one with the measurement, on one
+/// time axis in s, ms or µs; in both the first action starts at 0. Hatched are idle time in the plan and
+/// waiting for input in the measurement, from a rank's first action to its last; what is blank between
+/// measured actions is neither work nor waiting. Below: step times, their ratio, bubble rates.
+/// Throws as validate(Timeline) does, and ConfigError if `planned` is not a simulation of timeline.schedule
+/// or there are more than 200 000 actions.
+std::string draw_planned_over_measured(const Timeline& timeline, const schedule::Simulation& planned);
 
 }  // namespace braid::report

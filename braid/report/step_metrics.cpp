@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
-/// `value` with four significant digits at least: 0.3154, 5.073, 81166.0.
+/// `value` with at least four significant digits: 0.3154, 5.073, 81166.0.
 std::string rate_text(double value) {
   if (!std::isfinite(value)) return to_text(value);
   const int digits = value >= 1000 ? 1 : value >= 1 ? 4 : 6;

@@ -1,4 +1,4 @@
-// What one training step, or one evaluation, is worth telling: as a log line and as a JSON object.
+// Metrics of training steps and evaluations, as log lines and as JSON objects.
 #pragma once
 
 #include <chrono>
@@ -23,13 +23,13 @@ struct StepMetrics {
   double loss = 0;  ///< mean over the step's tokens, in nats
   double learning_rate = 0;
   double grad_norm = 0;  ///< before clipping
-  int64_t tokens = 0;    ///< that carried a loss
+  int64_t tokens = 0;    ///< that contributed to the loss
   std::chrono::duration<double> elapsed{0};
   double gemm_share = 0;           ///< of `elapsed`, on this rank, in matrix products
   std::vector<RankMemory> memory;  ///< of every rank, in rank order
 };
 
-/// The steps since the last log line, as the line sums them up.
+/// The steps since the last log line, in sum.
 struct IntervalMetrics {
   double loss = 0;  ///< mean over the interval's steps
   double learning_rate = 0;
@@ -47,8 +47,8 @@ struct IntervalMetrics {
 };
 
 /// "loss: 10.49585533, learning_rate: 1e-06, global_step: 1, current_memory_allocated: 0.44, ...":
-/// PaddleNLP's keys in its order, then braid's own (grad_norm, eta). Memory in GiB, TFLOP/s in units of
-/// 10^12.
+/// PaddleNLP's keys in its order, then braid's own (grad_norm, gemm_share, eta). Memory in GiB, TFLOP/s in
+/// units of 10^12.
 std::string log_line(const IntervalMetrics& metrics);
 
 /// One line of metrics.jsonl, without the newline. Numbers read back exactly; NaN and infinities are written

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kReplacement = "\uFFFD";
 constexpr std::string_view kFonts = "Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif";
 
-// The bytes of the UTF-8 character at the start of `text`, or 0 if there is none.
+// The bytes of the UTF-8 character at the start of `text`, or 0 if it is not valid.
 size_t utf8_length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t lead = byte(0);
@@ -29,7 +29,7 @@ size_t utf8_length(std::string_view text) {
   return code < kSmallest[length] || is_surrogate || code > 0x10FFFF ? 0 : length;
 }
 
-// `character` is one whole UTF-8 character. Source: XML 1.0, production 2.
+// `character` is one complete UTF-8 character. Source: XML 1.0, production 2.
 bool is_xml_character(std::string_view character) {
   if (character.size() == 1) {
     return static_cast<uint8_t>(character[0]) >= 0x20 || character == "\t" || character == "\n" ||
@@ -128,40 +128,22 @@ double fitting_font_size(std::string_view text, const Box& box, double largest) 
   return size >= kSmallestReadable ? size : 0;
 }
 
-std::vector<double> axis_ticks(double end, int64_t most) {
-  if (!(end > 0)) return {0};
-  const double least_step = end / static_cast<double>(std::max<int64_t>(1, most));
-  const double decade = std::pow(10.0, std::floor(std::log10(least_step)));
-  double step = decade;
-  for (const double factor : {1.0, 2.0, 5.0, 10.0}) {
-    step = decade * factor;
-    if (step >= least_step * (1 - 1e-9)) break;
-  }
-  std::vector<double> ticks;
-  for (int64_t i = 0; static_cast<double>(i) * step <= end * (1 + 1e-9); ++i) {
-    ticks.push_back(static_cast<double>(i) * step);
-  }
-  return ticks;
-}
-
 std::string attribute(std::string_view name, std::string_view value) {
   return cat(" ", name, "=\"", xml_escaped(value), "\"");
 }
 
 std::string attribute(std::string_view name, double value) { return attribute(name, number_text(value)); }
 
-std::string svg_begin(double width, double height, std::string_view title) {
+std::string svg_document(double width, double height, std::string_view title, std::string_view body) {
   const Box page = {.width = std::ceil(width), .height = std::ceil(height)};
   return cat("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n",
              "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\"", attribute("width", page.width),
              attribute("height", page.height),
              attribute("viewBox", cat("0 0 ", number_text(page.width), " ", number_text(page.height))),
              attribute("font-family", kFonts), attribute("font-size", 12), attribute("fill", "#24292f"),
-             ">\n", "<title>", xml_escaped(title), "</title>\n",
-             rect_element(page, attribute("fill", "#ffffff")));
+             ">\n<title>", xml_escaped(title), "</title>\n", rect_element(page, attribute("fill", "#ffffff")),
+             body, "</svg>\n");
 }
-
-std::string svg_end() { return "</svg>\n"; }
 
 std::string rect_element(const Box& box, std::string_view attributes, std::string_view tip) {
   const std::string head = cat("<rect", attribute("x", box.x), attribute("y", box.y),
@@ -177,6 +159,10 @@ std::string text_element(double x, double y, std::string_view attributes, std::s
 std::string line_element(double x1, double y1, double x2, double y2, std::string_view attributes) {
   return cat("<line", attribute("x1", x1), attribute("y1", y1), attribute("x2", x2), attribute("y2", y2),
              attributes, "/>\n");
+}
+
+std::string group_element(std::string_view attributes, std::string_view elements) {
+  return cat("<g", attributes, ">\n", elements, "</g>\n");
 }
 
 }  // namespace braid::report

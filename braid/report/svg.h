@@ -1,10 +1,9 @@
-// The parts that drawings are put together from: numbers, texts and elements of SVG 1.1.
+// SVG 1.1 as text: numbers, escaped texts, colours and elements.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace braid::report {
 
@@ -21,7 +20,7 @@ struct Box {
   friend bool operator==(const Box&, const Box&) = default;
 };
 
-/// Whether they share more than an edge.
+/// Whether their interiors intersect.
 bool overlap(const Box& a, const Box& b);
 
 /// An opaque sRGB colour.
@@ -36,44 +35,42 @@ struct Colour {
 /// "#0072b2".
 std::string to_string(const Colour& colour);
 
-/// `colour` moved towards white: by nothing for 0, all the way for 1.
+/// `colour` mixed with white: `share` 0 leaves it as it is, 1 gives white.
 Colour lighter(const Colour& colour, double share);
 
-/// Black or white, whichever reads better on `background`. Source: WCAG 2.1, contrast ratio.
+/// Black or white, whichever contrasts more with `background`. Source: WCAG 2.1, contrast ratio.
 Colour text_colour_on(const Colour& background);
 
-/// `text` for use in XML text and attribute values. What XML 1.0 cannot hold (control characters, bytes that
-/// are not UTF-8) becomes U+FFFD.
+/// `text` escaped for XML text and attribute values. What XML 1.0 does not allow (control characters, invalid
+/// UTF-8) becomes U+FFFD.
 std::string xml_escaped(std::string_view text);
 
-/// `value` with at most two digits after the point and never an exponent: "3", "0.5", "12.25", "-1".
+/// `value` with at most two decimals and no exponent: "3", "0.5", "12.25", "-1".
 std::string number_text(double value);
 
-/// About how wide the usual sans-serif fonts print `text`, in pixels.
+/// The approximate width of `text` in the usual sans-serif fonts, in pixels.
 double text_width(std::string_view text, double font_size);
 
-/// The largest font size, in steps of half a pixel up to `largest`, in which `text` fits into a box; 0 if it
+/// The largest font size, in steps of half a pixel up to `largest`, at which `text` fits in `box`; 0 if that
 /// would be too small to read.
 double fitting_font_size(std::string_view text, const Box& box, double largest);
 
-/// 0, step, 2 step ... up to `end`, at most `most` steps; step is 1, 2 or 5 times a power of ten.
-/// Just 0 unless end > 0.
-std::vector<double> axis_ticks(double end, int64_t most);
+/// Below, `attributes` are inserted verbatim, as attribute() returns them.
 
-/// In what follows `attributes` are written as they are, ready-made: `fill="#ffffff"`.
+/// A document of `body` on a white background, so that it looks the same on dark pages, with a title that
+/// viewers show or read aloud. Its size is rounded up to whole pixels. Texts are sans-serif, dark grey,
+/// size 12.
+std::string svg_document(double width, double height, std::string_view title, std::string_view body);
 
-/// The head of a document with a white background, so that it reads the same on dark pages, and its title,
-/// which viewers speak or show. Its size is rounded up to whole pixels. Everything is drawn in sans-serif,
-/// dark grey, size 12.
-std::string svg_begin(double width, double height, std::string_view title);
-std::string svg_end();
-
-/// With a tool tip unless `tip` is empty.
+/// With a tooltip unless `tip` is empty.
 std::string rect_element(const Box& box, std::string_view attributes, std::string_view tip = {});
 std::string text_element(double x, double y, std::string_view attributes, std::string_view text);
 std::string line_element(double x1, double y1, double x2, double y2, std::string_view attributes);
 
-/// ` name="value"`, with the leading space: what attributes are joined from.
+/// Elements that share attributes.
+std::string group_element(std::string_view attributes, std::string_view elements);
+
+/// ` name="value"`, with a leading space, so that attributes can be concatenated.
 std::string attribute(std::string_view name, std::string_view value);
 std::string attribute(std::string_view name, double value);
 

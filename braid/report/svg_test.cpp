@@ -2,15 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
-
 #include "braid/base/error.h"
 #include "braid/report/xml_reader.h"
 
 namespace braid::report {
 namespace {
 
-TEST(XmlReader, TakesWellFormedTextOnly) {
+TEST(XmlReader, AcceptsOnlyWellFormedText) {
   const auto elements =
       XmlReader("<?xml version=\"1.0\"?>\n<a b=\"1 &lt; 2\"><c/>&amp;<d>x</d> y</a>\n").read();
   ASSERT_EQ(elements.size(), 3u);
@@ -26,19 +24,19 @@ TEST(XmlReader, TakesWellFormedTextOnly) {
   }
 }
 
-TEST(XmlEscaped, MarkupAndWhatXmlCannotHold) {
+TEST(XmlEscaped, MarkupAndCharactersThatXmlDoesNotAllow) {
   EXPECT_EQ(xml_escaped("a<b> & \"c\" 'd'"), "a&lt;b&gt; &amp; &quot;c&quot; &apos;d&apos;");
   EXPECT_EQ(xml_escaped("\u00b5 \u20ac \U0001F600\t\n"), "\u00b5 \u20ac \U0001F600\t\n");
   EXPECT_EQ(xml_escaped(std::string_view("\0\x1b", 2)), "\uFFFD\uFFFD");
   EXPECT_EQ(xml_escaped("\uFFFE"), "\uFFFD");
   EXPECT_EQ(xml_escaped("\x80y\xff"), "\uFFFDy\uFFFD") << "no lead bytes";
-  EXPECT_EQ(xml_escaped("\xc3"), "\uFFFD") << "cut off";
-  EXPECT_EQ(xml_escaped("\xc0\xaf"), "\uFFFD\uFFFD") << "longer than need be";
+  EXPECT_EQ(xml_escaped("\xc3"), "\uFFFD") << "truncated";
+  EXPECT_EQ(xml_escaped("\xc0\xaf"), "\uFFFD\uFFFD") << "overlong";
   EXPECT_EQ(xml_escaped("\xed\xa0\x80"), "\uFFFD\uFFFD\uFFFD") << "a surrogate";
   EXPECT_EQ(xml_escaped("\xf4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD") << "beyond Unicode";
 }
 
-TEST(NumberText, TwoDigitsNoExponent) {
+TEST(NumberText, TwoDecimalsNoExponent) {
   EXPECT_EQ(number_text(3), "3");
   EXPECT_EQ(number_text(100), "100");
   EXPECT_EQ(number_text(0.5), "0.5");
@@ -49,7 +47,7 @@ TEST(NumberText, TwoDigitsNoExponent) {
   EXPECT_EQ(number_text(1e15), "1000000000000000");
 }
 
-TEST(Colours, HexShadesAndReadableText) {
+TEST(Colours, HexShadesAndContrast) {
   const Colour black, white = {.red = 255, .green = 255, .blue = 255};
   EXPECT_EQ(to_string(Colour{.red = 0, .green = 0x72, .blue = 0xb2}), "#0072b2");
   EXPECT_EQ(lighter(black, 0.2), (Colour{.red = 51, .green = 51, .blue = 51}));
@@ -82,26 +80,12 @@ TEST(FittingFontSize, FitsBothWaysOrIsZero) {
   EXPECT_EQ(text_width("\u00b5s", 10), text_width("us", 10)) << "characters count, not bytes";
 }
 
-TEST(AxisTicks, RoundStepsUpToTheEnd) {
-  EXPECT_EQ(axis_ticks(33, 10), (std::vector<double>{0, 5, 10, 15, 20, 25, 30}));
-  EXPECT_EQ(axis_ticks(10, 10).size(), 11u);
-  EXPECT_EQ(axis_ticks(10, 9), (std::vector<double>{0, 2, 4, 6, 8, 10}));
-  EXPECT_EQ(axis_ticks(0, 10), std::vector<double>{0});
-  EXPECT_EQ(axis_ticks(std::numeric_limits<double>::quiet_NaN(), 10), std::vector<double>{0});
-  for (double end = 1e-7; end < 1e7; end *= 1.37) {
-    for (const int64_t most : {1, 4, 13}) {
-      const std::vector<double> ticks = axis_ticks(end, most);
-      EXPECT_LE(static_cast<int64_t>(ticks.size()), most + 1) << end;
-      EXPECT_LE(ticks.back(), end * (1 + 1e-6));
-    }
-  }
-}
-
-TEST(Elements, EscapeWhatTheySay) {
-  const std::string svg =
-      svg_begin(10.2, 20, "<&>") +
+TEST(Elements, EscapeTheirText) {
+  const std::string svg = svg_document(
+      10.2, 20, "<&>",
       rect_element({.x = 1, .y = 2, .width = 3, .height = 4.126}, attribute("fill", "\"red\""), "a < b") +
-      rect_element({}, {}) + text_element(1, 2, {}, "x & y") + line_element(1, 2, 3, 4, {}) + svg_end();
+          rect_element({}, {}) + group_element(attribute("fill", "g<"), text_element(1, 2, {}, "x & y")) +
+          line_element(1, 2, 3, 4, {}));
   const auto elements = XmlReader(svg).read();
   EXPECT_EQ(elements[0].attributes.at("viewBox"), "0 0 11 20");
   EXPECT_EQ(elements[1].text, "<&>");
@@ -110,7 +94,10 @@ TEST(Elements, EscapeWhatTheySay) {
   EXPECT_EQ(elements[3].attributes.at("fill"), "\"red\"");
   EXPECT_EQ(elements[3].number("height"), 4.13);
   EXPECT_EQ(elements[4].text, "a < b");
-  EXPECT_EQ(elements[6].text, "x & y");
+  EXPECT_EQ(elements[6].attributes.at("fill"), "g<");
+  EXPECT_EQ(elements[7].text, "x & y");
+  EXPECT_EQ(elements[7].parent, 6);
+  EXPECT_EQ(elements[8].number("y2"), 4);
 }
 
 }  // namespace

@@ -30,15 +30,15 @@ void validate_rank(const Timeline& timeline, int32_t rank) {
   for (size_t i = 0; i < actions.size(); ++i) {
     const auto& [action, begin, ready, end] = records[i];
     const std::string where = cat("timeline: ", location(timeline.schedule, rank, i));
-    require<DataError>(action == actions[i], where, ": the record there is of ", to_string(action));
+    require<DataError>(action == actions[i], where, ": its record is of ", to_string(action));
     const bool is_finite =
         std::isfinite(begin.count()) && std::isfinite(ready.count()) && std::isfinite(end.count());
     require<DataError>(is_finite && begin <= ready && ready <= end, where, ": begin ", begin.count(),
                        ", ready ", ready.count(), " and end ", end.count(),
-                       " must be finite and come in this order");
+                       " must be finite and in this order");
     std::optional<Seconds>& lane_end = lane_ends[is_communication(action.op) ? 1 : 0];
-    require<DataError>(!lane_end || begin >= *lane_end, where, ": it begins at ", begin.count(),
-                       ", before what came before it ends");
+    require<DataError>(!lane_end || begin >= *lane_end, where, ": begins at ", begin.count(),
+                       ", before the previous action ends");
     lane_end = end;
   }
 }
@@ -55,8 +55,8 @@ ActionRecord parse_record(std::string_view line, size_t number) {
   }
   const auto parse_time = [&](const std::string& word) {
     const std::optional<double> seconds = parse_double(word);
-    require<DataError>(seconds && std::isfinite(*seconds), where, "must have finite times, got \"", word,
-                       "\"");
+    require<DataError>(seconds && std::isfinite(*seconds), where, "times must be finite numbers, got \"",
+                       word, "\"");
     return Seconds(*seconds);
   };
   record.begin = parse_time(words[1]);
@@ -69,8 +69,9 @@ ActionRecord parse_record(std::string_view line, size_t number) {
 
 void validate(const Timeline& timeline) {
   validate(timeline.schedule);
-  require<DataError>(timeline.ranks.size() == timeline.schedule.ranks.size(), "timeline: it is of ",
-                     timeline.ranks.size(), " ranks, but its schedule has ", timeline.schedule.ranks.size());
+  require<DataError>(timeline.ranks.size() == timeline.schedule.ranks.size(), "timeline: it has ",
+                     timeline.ranks.size(), timeline.ranks.size() == 1 ? " rank" : " ranks",
+                     ", but its schedule has ", timeline.schedule.ranks.size());
   for (int32_t rank = 0; rank < timeline.schedule.shape.ranks; ++rank) validate_rank(timeline, rank);
 }
 
@@ -89,14 +90,14 @@ std::string to_text(std::span<const ActionRecord> records) {
 std::vector<ActionRecord> records_from_text(std::string_view text) {
   std::vector<std::string> lines = split(text, '\n');
   require<DataError>(lines.back().empty(), "action records: the last line, \"", lines.back(),
-                     "\", is cut off");
+                     "\", is truncated");
   lines.pop_back();
-  require<DataError>(!lines.empty(), "action records: there is nothing, not even their number");
+  require<DataError>(!lines.empty(), "action records: the text is empty");
   const std::optional<int64_t> count = parse_int(lines[0]);
-  require<DataError>(count && *count >= 0, "action records, line 1: must be their number, got \"", lines[0],
+  require<DataError>(count && *count >= 0, "action records, line 1: must be their count, got \"", lines[0],
                      "\"");
-  require<DataError>(static_cast<size_t>(*count) == lines.size() - 1, "action records: ", *count,
-                     " were announced, but there are ", lines.size() - 1);
+  require<DataError>(static_cast<size_t>(*count) == lines.size() - 1, "action records: the count is ", *count,
+                     ", but the number of records is ", lines.size() - 1);
   std::vector<ActionRecord> records;
   for (size_t i = 1; i < lines.size(); ++i) records.push_back(parse_record(lines[i], i + 1));
   return records;

@@ -1,4 +1,4 @@
-// For tests: schedules and measured steps that are made up.
+// For tests: made-up schedules and measured steps.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ inline schedule::Schedule v_schedule() {
           .ranks = {parse_actions("F0 F0c1 I0c1 W0c1 I0 W0"), parse_actions("F0 F0c1 I0c1 I0 W0c1 W0")}};
 }
 
-/// The step that `simulation` foretold, `offset` later, if nothing disturbs it: each rank goes on to its next
-/// action at once, and waits there.
+/// The measured step that agrees with `simulation`, `offset` later: each rank reaches its next action as soon
+/// as the previous one ends, and waits there.
 inline Timeline undisturbed(const schedule::Schedule& schedule, const schedule::Simulation& simulation,
                             schedule::Seconds offset) {
   Timeline timeline = {.schedule = schedule};
@@ -40,7 +40,7 @@ inline Timeline undisturbed(const schedule::Schedule& schedule, const schedule::
   return timeline;
 }
 
-/// 1F1B with messages, each stage a little slower than the last.
+/// 1F1B with messages, each stage a little slower than the previous one.
 inline Timeline slowing_step(int32_t ranks, int32_t microbatches) {
   using schedule::Seconds;
   const schedule::Schedule schedule =

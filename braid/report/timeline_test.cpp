@@ -47,25 +47,25 @@ TEST(RecordsText, GoldenText) {
   EXPECT_EQ(to_text(records), "2\nF3c1 0.25 0.5 1e-07\nOPTIMIZER_STEP -1 0 2\n");
 }
 
-TEST(RecordsText, EveryCutIsFound) {
+TEST(RecordsText, EveryTruncationIsDetected) {
   const std::string text = to_text(tiny().ranks[0]);
   for (size_t length = 0; length < text.size(); ++length) {
     EXPECT_THROW(records_from_text(text.substr(0, length)), DataError) << text.substr(0, length);
   }
 }
 
-TEST(RecordsText, SaysWhatIsDamaged) {
+TEST(RecordsText, ErrorsNameTheDamage) {
   const auto error_of = [](std::string_view text) {
     return message_of<DataError>([&] { records_from_text(text); });
   };
-  EXPECT_EQ(error_of(""), "action records: there is nothing, not even their number");
-  EXPECT_EQ(error_of("1\nF0 1 2 3"), "action records: the last line, \"F0 1 2 3\", is cut off");
-  EXPECT_EQ(error_of("x\n"), "action records, line 1: must be their number, got \"x\"");
-  EXPECT_EQ(error_of("-1\n"), "action records, line 1: must be their number, got \"-1\"");
-  EXPECT_EQ(error_of("2\nF0 1 2 3\n"), "action records: 2 were announced, but there are 1");
+  EXPECT_EQ(error_of(""), "action records: the text is empty");
+  EXPECT_EQ(error_of("1\nF0 1 2 3"), "action records: the last line, \"F0 1 2 3\", is truncated");
+  EXPECT_EQ(error_of("x\n"), "action records, line 1: must be their count, got \"x\"");
+  EXPECT_EQ(error_of("-1\n"), "action records, line 1: must be their count, got \"-1\"");
+  EXPECT_EQ(error_of("2\nF0 1 2 3\n"), "action records: the count is 2, but the number of records is 1");
   EXPECT_EQ(error_of("1\nF0 1 2\n"), "action records, line 2: must be an action and 3 times, got \"F0 1 2\"");
-  EXPECT_EQ(error_of("1\nF0 1 2 z\n"), "action records, line 2: must have finite times, got \"z\"");
-  EXPECT_EQ(error_of("1\nF0 1 inf 3\n"), "action records, line 2: must have finite times, got \"inf\"");
+  EXPECT_EQ(error_of("1\nF0 1 2 z\n"), "action records, line 2: times must be finite numbers, got \"z\"");
+  EXPECT_EQ(error_of("1\nF0 1 inf 3\n"), "action records, line 2: times must be finite numbers, got \"inf\"");
   EXPECT_TRUE(error_of("1\nQ0 1 2 3\n").starts_with("action records, line 2: ")) << error_of("1\nQ0 1 2 3\n");
 }
 
@@ -97,7 +97,7 @@ TEST(MeasuredSimulation, WaitingIsNotWork) {
   EXPECT_EQ(measured.bubble_rate, 0.25);
 }
 
-TEST(ValidateTimeline, SaysWhatDoesNotFit) {
+TEST(ValidateTimeline, ErrorsNameTheMismatch) {
   const auto error_with = [](const std::function<void(Timeline&)>& change) {
     Timeline timeline = tiny();
     change(timeline);
@@ -105,31 +105,30 @@ TEST(ValidateTimeline, SaysWhatDoesNotFit) {
   };
   EXPECT_EQ(error_with([](Timeline&) {}), "no error");
   EXPECT_EQ(error_with([](Timeline& t) { t.ranks.pop_back(); }),
-            "timeline: it is of 1 ranks, but its schedule has 2");
+            "timeline: it has 1 rank, but its schedule has 2");
   EXPECT_EQ(error_with([](Timeline& t) { t.ranks[1].pop_back(); }),
             cat("timeline: rank 1 has ", tiny().ranks[1].size() - 1, " records, but its list has ",
                 tiny().ranks[1].size(), " actions"));
   EXPECT_EQ(error_with([](Timeline& t) { t.ranks[0][0].action.microbatch = 1; }),
-            "timeline: schedule 1F1B, rank 0, position 0 (F0): the record there is of F1");
+            "timeline: schedule 1F1B, rank 0, position 0 (F0): its record is of F1");
   EXPECT_EQ(error_with([](Timeline& t) {
               t.ranks[0][0] = {{}, Seconds(3), Seconds(2), Seconds(4)};
             }),
             "timeline: schedule 1F1B, rank 0, position 0 (F0): begin 3, ready 2 and end 4 must be finite and "
-            "come in this "
-            "order");
+            "in this order");
   EXPECT_NE(error_with([](Timeline& t) {
               t.ranks[0][0].end = Seconds(std::numeric_limits<double>::infinity());
             }).find("must be finite"),
             std::string::npos);
   EXPECT_NE(error_with([](Timeline& t) {
               t.ranks[0][0].end += Seconds(1);
-            }).find(", before what came before it ends"),
+            }).find(", before the previous action ends"),
             std::string::npos);
   EXPECT_EQ(message_of<ConfigError>([] { validate(Timeline{}); }),
             message_of<ConfigError>([] { validate(schedule::Schedule{}); }));
 }
 
-TEST(ValidateTimeline, CommunicationMayRunBesideComputing) {
+TEST(ValidateTimeline, CommunicationMayOverlapComputation) {
   Timeline timeline = tiny();
   auto& records = timeline.ranks[0];
   const auto send = std::find_if(records.begin(), records.end(),

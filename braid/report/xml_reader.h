@@ -1,5 +1,5 @@
-// For tests: a small strict reader of XML, so that what is drawn is proved to be well formed and can be
-// measured.
+// For tests: a small strict XML reader, which proves that drawings are well formed and lets tests measure
+// them.
 #pragma once
 
 #include <map>
@@ -14,13 +14,13 @@ namespace braid::report {
 struct XmlElement {
   std::string name;
   std::map<std::string, std::string> attributes;
-  std::string text;  ///< directly within it
+  std::string text;  ///< directly inside it
   int parent = -1;   ///< its index; -1 for the root
 
   double number(const std::string& attribute) const { return std::stod(attributes.at(attribute)); }
 };
 
-/// Elements, attributes, text, the five predefined entities and an XML declaration: all that drawings use.
+/// Supports what drawings use: elements, attributes, text, the five predefined entities, an XML declaration.
 /// Everything else throws DataError.
 class XmlReader {
  public:
@@ -126,7 +126,7 @@ class XmlReader {
   std::vector<XmlElement> elements_;
 };
 
-/// A box with a tool tip.
+/// A box with a tooltip.
 struct TippedBox {
   double x = 0;
   double y = 0;
@@ -151,7 +151,7 @@ inline std::vector<TippedBox> tipped_boxes(const std::vector<XmlElement>& elemen
   return boxes;
 }
 
-/// What all `text` elements say, in document order.
+/// The contents of all `text` elements, in document order.
 inline std::vector<std::string> texts_of(const std::vector<XmlElement>& elements) {
   std::vector<std::string> texts;
   for (const XmlElement& element : elements) {

@@ -9,7 +9,7 @@
 #include "braid/checkpoint/file.h"
 #include "braid/config/schedule_times.h"
 #include "braid/report/chrome_trace.h"
-#include "braid/report/planned_over_measured.h"
+#include "braid/report/pipeline_drawing.h"
 
 namespace braid::train {
 namespace {

@@ -1,4 +1,4 @@
-#include "braid/report/schedule_svg.h"
+#include "braid/report/pipeline_drawing.h"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using schedule::Schedule;
 using schedule::Seconds;
 using schedule::Simulation;
 
-// What the boxes of one rank must show, in the order in which they are drawn.
+// The intervals of the boxes of one rank, in the order in which they are drawn.
 std::vector<schedule::Interval> drawn_intervals(const Schedule& schedule, const Simulation& simulation,
                                                 size_t rank) {
   std::vector<schedule::Interval> intervals;
@@ -178,7 +178,7 @@ TEST(DrawSvg, ManyRanksStaySmallEnough) {
   EXPECT_EQ(numbers, 64) << "each rank's last forward and backward still show their number";
 }
 
-TEST(DrawSvg, NumbersThatDoNotFitAreLeftToTheToolTip) {
+TEST(DrawSvg, NumbersThatDoNotFitAppearInTooltipsOnly) {
   const Schedule schedule = schedule::generate("FThenB", {.ranks = 1, .microbatches = 1000});
   const auto elements = XmlReader(draw_svg(schedule, simulate(schedule, {}), {})).read();
   const auto texts = texts_of(elements);
@@ -188,7 +188,7 @@ TEST(DrawSvg, NumbersThatDoNotFitAreLeftToTheToolTip) {
   EXPECT_EQ(boxes[999].tip, "F999, 999 to 1000");
 }
 
-TEST(DrawSvg, ChunksHaveShadesAndToolTips) {
+TEST(DrawSvg, ChunksHaveShadesAndTooltips) {
   const auto elements = XmlReader(draw_svg(v_schedule(), simulate(v_schedule(), {}), {})).read();
   std::set<std::string> fills;
   for (const XmlElement& element : elements) {
@@ -208,7 +208,7 @@ TEST(DrawSvg, ChunksHaveShadesAndToolTips) {
   EXPECT_EQ(texts.back(), "step time 9, bubble rate 33.33%");
 }
 
-TEST(DrawSvg, SecondsAreToldInTheUnitThatSuits) {
+TEST(DrawSvg, SecondsAreInASuitableUnit) {
   const Schedule schedule = schedule::generate("1F1B", {.ranks = 1, .microbatches = 1});
   const auto last_text = [&](double second) {
     const Durations durations = {.stages = {{Seconds(second), Seconds(second), Seconds(second)}}};
@@ -240,7 +240,7 @@ TEST(DrawSvg, PeaksStandAtTheirRows) {
   EXPECT_FALSE(has(texts({}), "peak activations"));
 }
 
-TEST(DrawSvg, NamesAreEscapedAndNothingTakesTimeIsDrawnEmpty) {
+TEST(DrawSvg, NamesAreEscapedAndActionsWithoutDurationAreNotDrawn) {
   Schedule schedule = schedule::generate("1F1B", {.ranks = 1, .microbatches = 1});
   schedule.name = "<script>\"&\xff";
   const Durations none = {.stages = {{Seconds(0), Seconds(0), Seconds(0)}}};
@@ -249,7 +249,7 @@ TEST(DrawSvg, NamesAreEscapedAndNothingTakesTimeIsDrawnEmpty) {
   EXPECT_TRUE(tipped_boxes(elements).empty());
 }
 
-TEST(DrawSvg, MisuseIsRefused) {
+TEST(DrawSvg, MisuseIsRejected) {
   const Schedule schedule = schedule::generate("1F1B", {.ranks = 2, .microbatches = 2});
   const Simulation simulation = simulate(schedule, {});
   const auto error_of = [&](const Simulation& times, const DrawOptions& options) -> std::string {
@@ -261,35 +261,93 @@ TEST(DrawSvg, MisuseIsRefused) {
     return "no error";
   };
   EXPECT_EQ(error_of(simulation, {.peaks = {1, 2, 3}}),
-            "a drawing of 2 ranks needs as many peaks or none, got 3");
+            "a drawing of 2 ranks needs one peak per rank or none, got 3");
   Simulation wrong = simulation;
   wrong.ranks.pop_back();
   EXPECT_EQ(error_of(wrong, {}),
-            "schedule 1F1B has 2 ranks, but the times are of 1: take the simulation of this very schedule");
+            "schedule 1F1B has 2 ranks, but the simulation has 1: pass the simulation of this schedule");
   wrong = simulation;
   wrong.ranks[1].pop_back();
   EXPECT_EQ(error_of(wrong, {}),
-            "rank 1 has 4 actions, but times of 3: take the simulation of this very schedule");
+            "rank 1 has 4 actions, but the simulation has times of 3: pass the simulation of this schedule");
   wrong = simulation;
   wrong.ranks[0][1].end = Seconds(0.5);
   EXPECT_EQ(error_of(wrong, {}),
-            "schedule 1F1B, rank 0, position 1 (F1) runs from 1 to 0.5: times must be finite and not run "
-            "backwards");
+            "schedule 1F1B, rank 0, position 1 (F1) runs from 1 to 0.5: times must be finite and intervals "
+            "must not end before they start");
   wrong.ranks[0][1].end = Seconds(std::numeric_limits<double>::infinity());
   EXPECT_NE(error_of(wrong, {}).find("must be finite"), std::string::npos);
   wrong = simulation;
   wrong.ranks[0][0].start = Seconds(-1);
   EXPECT_EQ(error_of(wrong, {}),
-            "schedule 1F1B, rank 0, position 0 (F0) starts at -1: a drawing begins at 0");
+            "schedule 1F1B, rank 0, position 0 (F0) starts at -1: drawn actions must start at 0 or later");
   const Schedule large = schedule::generate("FThenB", {.ranks = 1, .microbatches = 100'001});
   try {
     draw_svg(large, simulate(large, {}), {});
     ADD_FAILURE() << "no error";
   } catch (const ConfigError& error) {
     EXPECT_STREQ(error.what(),
-                 "schedule FThenB has 200002 actions, too many to draw (at most 200000): take fewer ranks or "
+                 "schedule FThenB has 200002 actions, too many to draw (at most 200000): use fewer ranks or "
                  "microbatches");
   }
+}
+
+TEST(PlannedOverMeasured, AnUndisturbedStepLiesUnderItsPlan) {
+  const auto schedule = lower(schedule::generate("1F1B", {.ranks = 3, .microbatches = 4}), {});
+  const auto simulation = simulate(schedule, {});
+  const Timeline timeline = undisturbed(schedule, simulation, Seconds(64));
+  const auto elements = XmlReader(draw_planned_over_measured(timeline, simulation)).read();
+  std::map<double, std::vector<TippedBox>> rows;
+  for (const TippedBox& box : tipped_boxes(elements)) {
+    if (!box.tip.starts_with("waiting") && !box.tip.starts_with("planned idle")) rows[box.y].push_back(box);
+    EXPECT_LE(box.x + box.width, elements[0].number("width"));
+  }
+  ASSERT_EQ(rows.size(), 6u);
+  for (auto row = rows.begin(); row != rows.end(); ++row) {
+    const auto& planned = row->second;
+    const auto& measured = (++row)->second;
+    EXPECT_LE(planned[0].y + planned[0].height, measured[0].y);
+    EXPECT_LT(planned[0].height, measured[0].height);
+    ASSERT_EQ(planned.size(), measured.size());
+    for (size_t i = 0; i < planned.size(); ++i) {
+      EXPECT_EQ(planned[i].x, measured[i].x);
+      EXPECT_EQ(planned[i].width, measured[i].width);
+      EXPECT_EQ(planned[i].tip, measured[i].tip);
+    }
+  }
+  EXPECT_EQ(
+      texts_of(elements).back(),
+      "step time: planned 18 s, measured 18 s (1 times the plan); bubble rate: planned 33.33%, measured "
+      "33.33%");
+}
+
+TEST(PlannedOverMeasured, WaitsAreShadedFromTheFirstActionOn) {
+  const auto schedule = schedule::generate("1F1B", {.ranks = 2, .microbatches = 1});
+  // Rank 1 waits for its first input, which is no bubble; rank 0 spends 1 s of the 4 until B on other things.
+  Timeline timeline = {.schedule = schedule};
+  timeline.ranks = {{{{.op = schedule::Op::kForward}, Seconds(10), Seconds(11), Seconds(12)},
+                     {{.op = schedule::Op::kBackward}, Seconds(13), Seconds(16), Seconds(18)}},
+                    {{{.op = schedule::Op::kForward}, Seconds(10), Seconds(13), Seconds(14)},
+                     {{.op = schedule::Op::kBackward}, Seconds(14), Seconds(14), Seconds(16)}}};
+  const auto elements = XmlReader(draw_planned_over_measured(timeline, simulate(schedule, {}))).read();
+  std::vector<std::string> tips;
+  for (const TippedBox& box : tipped_boxes(elements)) tips.push_back(box.tip);
+  EXPECT_EQ(tips, (std::vector<std::string>{"planned idle, 1 to 4 s", "F0, 0 to 1 s", "B0, 4 to 6 s",
+                                            "waiting, 2 to 5 s", "F0, 0 to 1 s", "B0, 5 to 7 s",
+                                            "F0, 1 to 2 s", "B0, 2 to 4 s", "F0, 2 to 3 s", "B0, 3 to 5 s"}));
+  EXPECT_EQ(texts_of(elements).back(),
+            "step time: planned 6 s, measured 7 s (1.17 times the plan); bubble rate: planned 50%, measured "
+            "57.14%");
+}
+
+TEST(PlannedOverMeasured, MisuseIsRejected) {
+  const Timeline timeline = slowing_step(2, 2);
+  const auto other = schedule::generate("1F1B", {.ranks = 2, .microbatches = 2});
+  EXPECT_THROW(draw_planned_over_measured(timeline, simulate(other, {})), ConfigError)
+      << "a simulation of the schedule without messages";
+  Timeline damaged = timeline;
+  damaged.ranks[0].pop_back();
+  EXPECT_THROW(draw_planned_over_measured(damaged, simulate(timeline.schedule, {})), DataError);
 }
 
 }  // namespace

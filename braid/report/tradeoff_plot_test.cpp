@@ -1,4 +1,4 @@
-#include "braid/report/trade_plot.h"
+#include "braid/report/tradeoff_plot.h"
 
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@
 namespace braid::report {
 namespace {
 
-std::vector<TradePoint> random_points(int32_t count, uint64_t seed) {
-  std::vector<TradePoint> points;
+std::vector<TradeoffPoint> random_points(int32_t count, uint64_t seed) {
+  std::vector<TradeoffPoint> points;
   for (int32_t i = 0; i < count; ++i) {
     const auto random = philox(seed, static_cast<uint64_t>(i));
     // Few different values, so that some points coincide.
@@ -26,14 +26,14 @@ std::vector<TradePoint> random_points(int32_t count, uint64_t seed) {
   return points;
 }
 
-bool is_beaten(const TradePoint& point, const std::vector<TradePoint>& points) {
-  return std::any_of(points.begin(), points.end(), [&](const TradePoint& other) {
+bool is_dominated(const TradeoffPoint& point, const std::vector<TradeoffPoint>& points) {
+  return std::any_of(points.begin(), points.end(), [&](const TradeoffPoint& other) {
     return other.peak_memory <= point.peak_memory && other.bubble_rate <= point.bubble_rate &&
            (other.peak_memory < point.peak_memory || other.bubble_rate < point.bubble_rate);
   });
 }
 
-// The labels' boxes: all texts that are names of points.
+// The boxes of all labels.
 std::vector<Box> label_boxes(const std::vector<XmlElement>& elements) {
   std::vector<Box> boxes;
   for (const XmlElement& element : elements) {
@@ -47,13 +47,13 @@ std::vector<Box> label_boxes(const std::vector<XmlElement>& elements) {
   return boxes;
 }
 
-TEST(ParetoFront, HasEveryUnbeatenPlaceOnce) {
+TEST(ParetoFront, HasEveryNondominatedPlaceOnce) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     const auto points = random_points(1 + static_cast<int32_t>(seed % 20), seed);
     const auto front = pareto_front(points);
     std::set<std::pair<double, double>> expected;
-    for (const TradePoint& point : points) {
-      if (!is_beaten(point, points)) expected.insert({point.peak_memory, point.bubble_rate});
+    for (const TradeoffPoint& point : points) {
+      if (!is_dominated(point, points)) expected.insert({point.peak_memory, point.bubble_rate});
     }
     ASSERT_EQ(front.size(), expected.size());
     size_t i = 0;
@@ -63,15 +63,15 @@ TEST(ParetoFront, HasEveryUnbeatenPlaceOnce) {
     }
   }
   EXPECT_TRUE(pareto_front({}).empty());
-  EXPECT_EQ(pareto_front(std::vector<TradePoint>{{"a", 1, 0.5}, {"b", 1, 0.5}})[0].name, "a");
+  EXPECT_EQ(pareto_front(std::vector<TradeoffPoint>{{"a", 1, 0.5}, {"b", 1, 0.5}})[0].name, "a");
 }
 
-TEST(DrawTrade, LabelsCoverNeitherPointsNorEachOther) {
+TEST(DrawTradeoff, LabelsCoverNeitherPointsNorEachOther) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const auto points = random_points(12, seed);
-    const auto elements = XmlReader(draw_trade(points, {})).read();
+    const auto elements = XmlReader(draw_tradeoff(points, {})).read();
     const auto labels = label_boxes(elements);
-    EXPECT_EQ(labels.size(), points.size()) << "there is room for all";
+    EXPECT_EQ(labels.size(), points.size()) << "all fit";
     for (size_t i = 0; i < labels.size(); ++i) {
       EXPECT_GE(labels[i].x, 0);
       EXPECT_LE(labels[i].right(), elements[0].number("width"));
@@ -86,9 +86,9 @@ TEST(DrawTrade, LabelsCoverNeitherPointsNorEachOther) {
   }
 }
 
-TEST(DrawTrade, CrowdedLabelsAreLeftToTheToolTips) {
-  const std::vector<TradePoint> points(300, {.name = "schedule", .peak_memory = 1, .bubble_rate = 0.25});
-  const auto elements = XmlReader(draw_trade(points, {})).read();
+TEST(DrawTradeoff, CrowdedNamesAppearInTooltipsOnly) {
+  const std::vector<TradeoffPoint> points(300, {.name = "schedule", .peak_memory = 1, .bubble_rate = 0.25});
+  const auto elements = XmlReader(draw_tradeoff(points, {})).read();
   const auto texts = texts_of(elements);
   EXPECT_LT(std::count(texts.begin(), texts.end(), "schedule"), 300);
   EXPECT_EQ(
@@ -97,11 +97,11 @@ TEST(DrawTrade, CrowdedLabelsAreLeftToTheToolTips) {
       300);
 }
 
-TEST(DrawTrade, PointsStandWhereTheyBelongAndTheFrontIsAStepLine) {
-  const std::vector<TradePoint> points = {
-      {"1F1B", 1, 0.25}, {"V-Half", 0.5, 0.125}, {"ZBV <>&", 1, 0}, {"beaten", 1.25, 0.25}};
+TEST(DrawTradeoff, PointsAreToScaleAndTheFrontIsAStepLine) {
+  const std::vector<TradeoffPoint> points = {
+      {"1F1B", 1, 0.25}, {"V-Half", 0.5, 0.125}, {"ZBV <>&", 1, 0}, {"dominated", 1.25, 0.25}};
   const auto elements =
-      XmlReader(draw_trade(points, {.title = "T", .memory_label = "M", .bubble_label = "B"})).read();
+      XmlReader(draw_tradeoff(points, {.title = "T", .memory_label = "M", .bubble_label = "B"})).read();
   std::vector<XmlElement> circles;
   std::string path;
   for (const XmlElement& element : elements) {
@@ -123,24 +123,24 @@ TEST(DrawTrade, PointsStandWhereTheyBelongAndTheFrontIsAStepLine) {
                       circles[2].attributes.at("cx"), " ", circles[1].attributes.at("cy"), "L",
                       at(circles[2]), "L704 446"));
   const auto texts = texts_of(elements);
-  for (const char* text : {"T", "M", "B", "ZBV <>&", "1F1B", "V-Half", "beaten"}) {
+  for (const char* text : {"T", "M", "B", "ZBV <>&", "1F1B", "V-Half", "dominated"}) {
     EXPECT_EQ(std::count(texts.begin(), texts.end(), text), 1) << text;
   }
 }
 
-TEST(DrawTrade, AllZeroIsDrawn) { EXPECT_NO_THROW(XmlReader(draw_trade({{"free", 0, 0}}, {})).read()); }
+TEST(DrawTradeoff, AllZeroIsDrawn) { EXPECT_NO_THROW(XmlReader(draw_tradeoff({{"free", 0, 0}}, {})).read()); }
 
-TEST(DrawTrade, MisuseIsRefused) {
-  const auto error_of = [](const std::vector<TradePoint>& points) -> std::string {
+TEST(DrawTradeoff, MisuseIsRejected) {
+  const auto error_of = [](const std::vector<TradeoffPoint>& points) -> std::string {
     try {
-      draw_trade(points, {});
+      draw_tradeoff(points, {});
     } catch (const ConfigError& error) {
       return error.what();
     }
     return "no error";
   };
-  EXPECT_EQ(error_of({}), "a trade plot needs 1 to 1000 points, got 0");
-  EXPECT_EQ(error_of(random_points(1001, 1)), "a trade plot needs 1 to 1000 points, got 1001");
+  EXPECT_EQ(error_of({}), "a trade-off plot needs 1 to 1000 points, got 0");
+  EXPECT_EQ(error_of(random_points(1001, 1)), "a trade-off plot needs 1 to 1000 points, got 1001");
   EXPECT_EQ(error_of({{"x", -1, 0.5}}),
             "point x: memory and bubble rate must be finite and at least 0, got -1 and 0.5");
   EXPECT_EQ(error_of({{"x", 1, -0.5}}),
