@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <ranges>
 #include <string_view>
 
 #include "braid/base/error.h"
@@ -182,7 +181,9 @@ void require_drawable(const Schedule& schedule, const Simulation& simulation) {
 Seconds end_of(const std::vector<Strip>& strips) {
   Seconds end{0};
   for (const Strip& strip : strips) {
-    for (const TimedAction& timed : std::views::join(strip.ranks)) end = std::max(end, timed.interval.end);
+    for (const auto& rank : strip.ranks) {
+      for (const TimedAction& timed : rank) end = std::max(end, timed.interval.end);
+    }
   }
   return end;
 }
@@ -190,8 +191,8 @@ Seconds end_of(const std::vector<Strip>& strips) {
 // The first quartile of the durations.
 Seconds typical_short_action(const Strip& strip) {
   std::vector<Seconds> durations;
-  for (const TimedAction& timed : std::views::join(strip.ranks)) {
-    durations.push_back(timed.interval.end - timed.interval.start);
+  for (const auto& rank : strip.ranks) {
+    for (const TimedAction& timed : rank) durations.push_back(timed.interval.end - timed.interval.start);
   }
   if (durations.empty()) return Seconds(0);
   const auto quarter = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 4);
@@ -246,8 +247,9 @@ std::string heading(const Schedule& schedule) {
 std::vector<LegendEntry> legend_of(const Picture& picture) {
   std::map<Op, Style> drawn;
   for (const Strip& strip : picture.strips) {
-    for (const TimedAction& timed : std::views::join(strip.ranks))
-      drawn.emplace(timed.action.op, timed.style);
+    for (const auto& rank : strip.ranks) {
+      for (const TimedAction& timed : rank) drawn.emplace(timed.action.op, timed.style);
+    }
   }
   std::vector<LegendEntry> entries;
   const int32_t chunks = picture.schedule.shape.chunks_per_rank;
