@@ -65,9 +65,16 @@ endforeach()
 # Every header compiles alone: targets that CMake makes of VERIFY_INTERFACE_HEADER_SETS, once all files are read. Headers that see ATen
 # take seconds each, so those are a slow test.
 foreach(folder ${BRAID_FOLDERS})
+  braid_target_of(${folder} target)
   if(BRAID_HEADERS_${folder})
-    braid_target_of(${folder} target)
     list(APPEND header_targets_${BRAID_KIND_${folder}} ${target}_verify_interface_header_sets)
+  endif()
+  if(BRAID_TEST_HEADERS_${folder})
+    add_library(${target}_test_headers INTERFACE)
+    target_link_libraries(${target}_test_headers INTERFACE ${target})
+    target_sources(${target}_test_headers INTERFACE FILE_SET HEADERS BASE_DIRS ${CMAKE_SOURCE_DIR} FILES ${BRAID_TEST_HEADERS_${folder}})
+    set_target_properties(${target}_test_headers PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+    list(APPEND header_targets_${BRAID_KIND_${folder}} ${target}_test_headers_verify_interface_header_sets)
   endif()
 endforeach()
 # The check itself must be able to fail.
