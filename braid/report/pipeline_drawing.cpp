@@ -36,16 +36,9 @@ constexpr std::array<Op, 4> kDrawnOps = {Op::kForward, Op::kBackward, Op::kBackw
                                          Op::kBackwardWeight};
 
 Colour base_colour(Op op) {
-  switch (op) {
-    case Op::kForward:
-      return kForward;
-    case Op::kBackwardInput:
-      return kInputGradient;
-    case Op::kBackwardWeight:
-      return kWeightGradient;
-    default:
-      return kBackward;
-  }
+  if (op == Op::kForward) return kForward;
+  if (op == Op::kBackwardInput) return kInputGradient;
+  return op == Op::kBackwardWeight ? kWeightGradient : kBackward;
 }
 
 // The first chunk has the full colour, the last the lightest shade.
@@ -56,16 +49,9 @@ Colour colour_of(Op op, int32_t chunk, int32_t chunks) {
 }
 
 std::string_view name_of(Op op) {
-  switch (op) {
-    case Op::kForward:
-      return "forward";
-    case Op::kBackwardInput:
-      return "input gradient";
-    case Op::kBackwardWeight:
-      return "weight gradient";
-    default:
-      return "backward (both gradients)";
-  }
+  if (op == Op::kForward) return "forward";
+  if (op == Op::kBackwardInput) return "input gradient";
+  return op == Op::kBackwardWeight ? "weight gradient" : "backward (both gradients)";
 }
 
 bool uses(const Schedule& schedule, Op op) {

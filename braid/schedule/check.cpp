@@ -119,23 +119,6 @@ bool contains(const Schedule& schedule, bool (*wanted)(Op)) {
   return false;
 }
 
-bool is_optimizer_step(Op op) { return op == Op::kOptimizerStep; }
-
-// On all ranks or on none, once, after all compute.
-void check_optimizer_step(const Schedule& schedule) {
-  if (!contains(schedule, is_optimizer_step)) return;
-  for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
-    const std::vector<Action>& list = list_of(schedule, rank);
-    bool is_seen = false;
-    for (size_t i = 0; i < list.size(); ++i) {
-      require_at(!is_seen || !is_compute(list[i].op), schedule, rank, i, "computes after the optimizer step");
-      require_at(!is_seen || list[i].op != Op::kOptimizerStep, schedule, rank, i, "a second optimizer step");
-      is_seen = is_seen || list[i].op == Op::kOptimizerStep;
-    }
-    require_at(is_seen, schedule, rank, list.size(), "OPTIMIZER_STEP is missing, other ranks have it");
-  }
-}
-
 // Where things happen to each hand-over, by its tag.
 struct Positions {
   explicit Positions(const PipelineShape& shape) {
@@ -163,7 +146,7 @@ void place_message(const Schedule& schedule, int32_t rank, size_t i, Positions& 
   if (is_send(action.op)) {
     require_at(positions.made[tag] != Positions::kNever, schedule, rank, i, "sends what is not made yet");
   }
-  if (is_wait(action.op)) {
+  if (is_wait_send(action.op)) {
     require_at(positions.sent[tag] != Positions::kNever, schedule, rank, i,
                "waits for a send that has not started");
   }
@@ -172,7 +155,7 @@ void place_message(const Schedule& schedule, int32_t rank, size_t i, Positions& 
 // One send after its producer, one receive before its consumer, one wait after its send. Returns the number
 // of messages.
 int64_t check_messages(const Schedule& schedule) {
-  const bool has_waits = contains(schedule, is_wait);
+  const bool has_waits = contains(schedule, is_wait_send);
   Positions positions(schedule.shape);
   int64_t messages = 0;
   const auto for_each = [&](auto visit) {
@@ -184,7 +167,7 @@ int64_t check_messages(const Schedule& schedule) {
     if (is_compute(action.op)) {
       const std::optional<Handover> output = output_of(schedule, rank, action);
       if (output) positions.made[static_cast<size_t>(output->tag)] = static_cast<uint32_t>(i);
-    } else if (action.op != Op::kOptimizerStep) {
+    } else if (!is_step_end(action.op)) {
       place_message(schedule, rank, i, positions);
     }
   });
@@ -324,14 +307,13 @@ std::vector<int32_t> peak_live_activations(const Schedule& schedule) {
 CheckReport check(const Schedule& schedule) {
   validate(schedule);
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) check_compute(schedule, rank);
-  check_optimizer_step(schedule);
-  const bool with_messages = has_messages(schedule) || contains(schedule, is_wait);
+  const bool with_messages = has_messages(schedule) || contains(schedule, is_wait_send);
   CheckReport report = {.messages = with_messages ? check_messages(schedule) : crossings(schedule)};
   if (with_messages) check_pair_orders(schedule);
   check_progress(schedule, with_messages);
   report.peak_live_activations = peak_live_activations(schedule);
   report.peak_outstanding_sends = peaks(schedule, [](Op op) {
-    return is_send(op) ? 1 : is_wait(op) ? -1 : 0;
+    return is_send(op) ? 1 : is_wait_send(op) ? -1 : 0;
   });
   return report;
 }

@@ -55,13 +55,26 @@ Style style_of(Op op) {
   switch (op) {
     case Op::kForward:
       return Style::kForward;
+    case Op::kBackward:
+      return Style::kBackward;
     case Op::kBackwardInput:
       return Style::kBackwardInput;
     case Op::kBackwardWeight:
       return Style::kBackwardWeight;
-    default:
-      return Style::kBackward;
+    case Op::kSendForward:
+    case Op::kRecvForward:
+    case Op::kSendBackward:
+    case Op::kRecvBackward:
+    case Op::kWaitSendForward:
+    case Op::kWaitSendBackward:
+    case Op::kReduceTied:
+    case Op::kWaitReduceTied:
+    case Op::kNorm:
+    case Op::kWaitNorm:
+    case Op::kUpdate:
+      return Style::kIdle;
   }
+  return Style::kIdle;
 }
 
 // "F3", or "bF3" with several chunks.

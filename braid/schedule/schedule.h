@@ -46,11 +46,35 @@ struct StageTable {
   friend bool operator==(const StageTable&, const StageTable&) = default;
 };
 
+/// Two stages that hold the same weight, whose gradients are added at the end of a step. The weight counts in
+/// the gradient norm with the first of them. They may be one and the same stage.
+struct TiedStages {
+  int32_t first = 0;
+  int32_t last = 0;
+
+  friend bool operator==(const TiedStages&, const TiedStages&) = default;
+};
+
+/// What the gradient norm of all ranks is for.
+enum class NormUse : uint8_t {
+  kScalesUpdate,  // clipping: every update waits for it
+  kReportedOnly,  // no update waits for it; it arrives during the next step
+};
+
+/// How a step turns its gradients into new weights.
+struct StepEnd {
+  std::vector<TiedStages> tied{};  // each stage at most once
+  NormUse norm_use = NormUse::kScalesUpdate;
+
+  friend bool operator==(const StepEnd&, const StepEnd&) = default;
+};
+
 struct Schedule {
   std::string name;
   PipelineShape shape;
   Placement placement = Placement::kLooped;
-  StageTable table{};                        // empty unless placement is kTable
+  StageTable table{};  // empty unless placement is kTable
+  StepEnd step_end{};
   std::vector<std::vector<Action>> ranks{};  // one ordered list per rank
 
   friend bool operator==(const Schedule&, const Schedule&) = default;
@@ -84,9 +108,9 @@ void place_stages(Schedule& schedule, const std::vector<int32_t>& rank_of_stage)
 /// Throws ConfigError unless every number is at least 1 and their product at most 2^28.
 void validate(const PipelineShape& shape);
 
-/// Throws ConfigError unless the shape is valid, there is one list per rank, and every action's op, chunk and
-/// microbatch exist. This is all that the functions below and simulate need not to read out of bounds; check
-/// proves the rest.
+/// Throws ConfigError unless the shape is valid, there is one list per rank, every action's op, chunk and
+/// microbatch exist, and the stages of step_end exist and are tied once at most. This is all that the
+/// functions below and simulate need not to read out of bounds; check proves the rest.
 void validate(const Schedule& schedule);
 
 /// Where `stage` lives, and which stage lives there. Not checked: stage in [0, stages()), place within the
@@ -115,6 +139,9 @@ Action wait_action(const Handover& message);
 
 /// Whether it contains sends or receives: then a stage's output leaves its rank only by them.
 bool has_messages(const Schedule& schedule);
+
+/// Whether any rank's list has an action that ends the step.
+bool has_step_end(const Schedule& schedule);
 
 /// The name, then one line per rank: "rank 0: F0 F1 B0 B1".
 std::string to_string(const Schedule& schedule);

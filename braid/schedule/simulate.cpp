@@ -58,13 +58,13 @@ class Clock {
         if (arrival == kNotYet) return input->from.rank;
         start = std::max(start, arrival);
       }
-      end = start + time_of(rank, action);
+      end = start + durations_.of(stage_of(schedule_, {.rank = rank, .chunk = action.chunk})).of(action.op);
       const std::optional<Handover> output = output_of(schedule_, rank, action);
       if (output && (!with_messages_ || output->is_local())) hand_over(*output, end);
     } else if (is_send(action.op)) {
       const std::optional<Handover> message = message_of(schedule_, rank, action);
       if (message) hand_over(*message, start);
-    } else if (is_wait(action.op)) {
+    } else if (is_wait_send(action.op)) {
       const std::optional<Handover> message = message_of(schedule_, rank, action);
       if (message) end = std::max(end, available_[static_cast<size_t>(message->tag)]);
     }
@@ -83,22 +83,6 @@ class Clock {
     available_[static_cast<size_t>(output.tag)] = time + delay;
   }
 
-  Seconds time_of(int32_t rank, const Action& action) const {
-    const StageTimes& times = durations_.of(stage_of(schedule_, {.rank = rank, .chunk = action.chunk}));
-    switch (action.op) {
-      case Op::kForward:
-        return times.forward;
-      case Op::kBackward:
-        return times.backward();
-      case Op::kBackwardInput:
-        return times.backward_input;
-      case Op::kBackwardWeight:
-        return times.backward_weight;
-      default:
-        return Seconds(0);
-    }
-  }
-
   const Schedule& schedule_;
   const Durations& durations_;
   bool with_messages_;
@@ -108,6 +92,32 @@ class Clock {
 };
 
 }  // namespace
+
+Seconds StageTimes::of(Op op) const {
+  switch (op) {
+    case Op::kForward:
+      return forward;
+    case Op::kBackward:
+      return backward();
+    case Op::kBackwardInput:
+      return backward_input;
+    case Op::kBackwardWeight:
+      return backward_weight;
+    case Op::kSendForward:
+    case Op::kRecvForward:
+    case Op::kSendBackward:
+    case Op::kRecvBackward:
+    case Op::kWaitSendForward:
+    case Op::kWaitSendBackward:
+    case Op::kReduceTied:
+    case Op::kWaitReduceTied:
+    case Op::kNorm:
+    case Op::kWaitNorm:
+    case Op::kUpdate:
+      return Seconds(0);
+  }
+  return Seconds(0);
+}
 
 void summarise(const Schedule& schedule, Simulation& result) {
   result.step_time = result.longest_span = Seconds(0);

@@ -20,6 +20,8 @@ struct StageTimes {
   std::optional<Seconds> fused_backward{};  ///< unset: the sum of its halves
 
   Seconds backward() const { return fused_backward.value_or(backward_input + backward_weight); }
+  /// What an action with `op` takes; 0 for one that only starts something or waits.
+  Seconds of(Op op) const;
 
   friend bool operator==(const StageTimes&, const StageTimes&) = default;
 };
@@ -67,7 +69,7 @@ struct Simulation {
 ///    or at once where both stages are on one rank. Without messages a result is sent when it is made;
 ///  - sending and posting a receive take no time and hold nothing up, so when a receive is posted does not
 ///  matter;
-///  - a wait ends when its message has arrived, and the optimizer step takes no time.
+///  - a wait ends when its message has arrived, and the end of the step takes no time.
 /// Time and memory grow with the number of actions: 32 bytes each besides the schedule.
 /// Throws ConfigError if the schedule is not valid or gets stuck, if there are neither 1 nor stages()
 /// durations, or if one is negative or not finite. Source of the definitions: Qi et al. 2023,

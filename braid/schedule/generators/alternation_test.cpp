@@ -7,8 +7,8 @@
 #include "braid/base/error.h"
 #include "braid/schedule/check.h"
 #include "braid/schedule/generators/generate.h"
-#include "braid/schedule/passes/lower.h"
 #include "braid/schedule/memory.h"
+#include "braid/schedule/passes/lower.h"
 #include "braid/schedule/simulate.h"
 
 namespace braid::schedule {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "braid/base/error.h"
-#include "braid/schedule/search/cost.h"
 #include "braid/schedule/generators/generate.h"
 #include "braid/schedule/memory.h"
+#include "braid/schedule/search/cost.h"
 #include "braid/schedule/search/memory_limited.h"
 #include "braid/schedule/search/weight_placement.h"
 

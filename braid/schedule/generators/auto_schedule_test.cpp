@@ -8,9 +8,9 @@
 #include <string>
 
 #include "braid/base/error.h"
-#include "braid/schedule/search/cost.h"
 #include "braid/schedule/generators/generate.h"
 #include "braid/schedule/passes/lower.h"
+#include "braid/schedule/search/cost.h"
 #include "braid/schedule/search/memory_limited.h"
 
 namespace braid::schedule {

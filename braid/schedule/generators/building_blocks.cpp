@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "braid/base/error.h"
+#include "braid/schedule/generators/v_shape.h"
 #include "braid/schedule/search/list_scheduler.h"
 #include "braid/schedule/search/v_search.h"
-#include "braid/schedule/generators/v_shape.h"
 
 namespace braid::schedule {
 namespace {

@@ -11,10 +11,10 @@
 #include "braid/base/error.h"
 #include "braid/schedule/check.h"
 #include "braid/schedule/generators/generate.h"
-#include "braid/schedule/passes/lower.h"
-#include "braid/schedule/memory.h"
-#include "braid/schedule/simulate.h"
 #include "braid/schedule/generators/zb_v.h"
+#include "braid/schedule/memory.h"
+#include "braid/schedule/passes/lower.h"
+#include "braid/schedule/simulate.h"
 
 namespace braid::schedule {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "braid/base/error.h"
 #include "braid/schedule/check.h"
+#include "braid/schedule/generators/zb_h1.h"
 #include "braid/schedule/memory.h"
 #include "braid/schedule/simulate.h"
-#include "braid/schedule/generators/zb_h1.h"
 
 namespace braid::schedule {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
-#include "braid/schedule/search/list_scheduler.h"
-#include "braid/schedule/memory.h"
-#include "braid/schedule/search/v_search.h"
 #include "braid/schedule/generators/v_shape.h"
+#include "braid/schedule/memory.h"
+#include "braid/schedule/search/list_scheduler.h"
+#include "braid/schedule/search/v_search.h"
 
 namespace braid::schedule {
 namespace {

@@ -66,7 +66,7 @@ void expect_sound(const Schedule& compute) {
     ASSERT_EQ(report.messages, check(compute).messages);
     for (size_t rank = 0; rank < compute.ranks.size(); ++rank) {
       ASSERT_EQ(compute_of(lowered.ranks[rank]), compute.ranks[rank]);
-      ASSERT_EQ(lowered.ranks[rank].back().op, Op::kOptimizerStep);
+      ASSERT_EQ(lowered.ranks[rank].back().op, Op::kUpdate);
     }
     // Receives are posted early by one compute action at the most, so a wait for its proof holds nothing up.
     ASSERT_EQ(simulate(lowered, {}).step_time, simulate(compute, {}).step_time);

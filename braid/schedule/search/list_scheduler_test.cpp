@@ -8,8 +8,8 @@
 #include "braid/base/error.h"
 #include "braid/schedule/check.h"
 #include "braid/schedule/memory.h"
-#include "braid/schedule/simulate.h"
 #include "braid/schedule/search/v_search.h"
+#include "braid/schedule/simulate.h"
 
 namespace braid::schedule {
 namespace {

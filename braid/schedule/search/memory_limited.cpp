@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "braid/base/error.h"
-#include "braid/schedule/search/cost.h"
 #include "braid/schedule/memory.h"
-#include "braid/schedule/simulate.h"
+#include "braid/schedule/search/cost.h"
 #include "braid/schedule/search/weight_placement.h"
+#include "braid/schedule/simulate.h"
 
 namespace braid::schedule {
 namespace {

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <string>
 
-#include "braid/schedule/generators/auto_schedule.h"
 #include "braid/schedule/check.h"
+#include "braid/schedule/generators/auto_schedule.h"
+#include "braid/schedule/published_numbers.h"
 #include "braid/schedule/search/cost.h"
 #include "braid/schedule/search/memory_limited.h"
-#include "braid/schedule/published_numbers.h"
 
 namespace braid::schedule {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "braid/base/error.h"
-#include "braid/schedule/search/cost.h"
 #include "braid/schedule/passes/lower.h"
 #include "braid/schedule/published_numbers.h"
+#include "braid/schedule/search/cost.h"
 
 namespace braid::schedule {
 namespace {

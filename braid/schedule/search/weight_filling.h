@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "braid/schedule/search/cost.h"
 #include "braid/schedule/schedule.h"
+#include "braid/schedule/search/cost.h"
 #include "braid/schedule/workload.h"
 
 namespace braid::schedule {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "braid/schedule/simulate.h"
 #include "braid/schedule/search/weight_filling.h"
+#include "braid/schedule/simulate.h"
 
 namespace braid::schedule {
 namespace {

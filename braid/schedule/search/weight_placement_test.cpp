@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "braid/schedule/check.h"
-#include "braid/schedule/search/cost.h"
 #include "braid/schedule/generators/generate.h"
 #include "braid/schedule/passes/lower.h"
+#include "braid/schedule/search/cost.h"
 #include "braid/schedule/simulate.h"
 
 namespace braid::schedule {
