@@ -18,6 +18,13 @@ bool contains(const Schedule& schedule, bool (*wanted)(Op)) {
 
 bool is_between_ranks(Op op) { return is_send(op) || is_receive(op); }
 
+bool exists(const Action& action, const PipelineShape& shape) {
+  const Indices indices = indices_of(action.op);
+  return static_cast<int>(action.op) < kOpCount && 0 <= action.chunk &&
+         action.chunk < (indices == Indices::kNone ? 1 : shape.chunks_per_rank) && 0 <= action.microbatch &&
+         action.microbatch < (indices == Indices::kMicrobatch ? shape.microbatches : 1);
+}
+
 void validate(const StepEnd& step_end, const Schedule& schedule) {
   std::vector<int32_t> seen;
   for (const auto& [first, last] : step_end.tied) {
@@ -114,15 +121,9 @@ void validate(const Schedule& schedule) {
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
     const std::vector<Action>& list = schedule.ranks[static_cast<size_t>(rank)];
     for (size_t i = 0; i < list.size(); ++i) {
-      const Action& action = list[i];
-      if (static_cast<int>(action.op) < kOpCount && 0 <= action.chunk &&
-          action.chunk < schedule.shape.chunks_per_rank && 0 <= action.microbatch &&
-          action.microbatch < schedule.shape.microbatches) {
-        continue;
-      }
-      throw ConfigError(cat(location(schedule, rank, i), ": there is no such action with ",
-                            schedule.shape.chunks_per_rank, " chunks per rank and ",
-                            schedule.shape.microbatches, " microbatches"));
+      require_at(exists(list[i], schedule.shape), schedule, rank, i, "there is no such action with ",
+                 schedule.shape.chunks_per_rank, " chunks per rank and ", schedule.shape.microbatches,
+                 " microbatches");
     }
   }
   validate(schedule.step_end, schedule);
@@ -211,6 +212,20 @@ Action wait_action(const Handover& message) {
 }
 
 bool has_messages(const Schedule& schedule) { return contains(schedule, is_between_ranks); }
+
+std::vector<TiedReduction> tied_reductions(const Schedule& schedule, int32_t rank) {
+  std::vector<TiedReduction> result;
+  for (const TiedStages& tied : schedule.step_end.tied) {
+    const Place first = place_of(schedule, tied.first);
+    const Place last = place_of(schedule, tied.last);
+    if (first.rank == rank) {
+      result.push_back({.chunk = first.chunk, .other = last, .counts_in_norm = true});
+    } else if (last.rank == rank) {
+      result.push_back({.chunk = last.chunk, .other = first, .counts_in_norm = false});
+    }
+  }
+  return result;
+}
 
 bool has_step_end(const Schedule& schedule) { return contains(schedule, is_step_end); }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "braid/base/error.h"
 #include "braid/schedule/action.h"
 
 namespace braid::schedule {
@@ -140,6 +141,18 @@ Action wait_action(const Handover& message);
 /// Whether it contains sends or receives: then a stage's output leaves its rank only by them.
 bool has_messages(const Schedule& schedule);
 
+/// What one rank does for two tied stages, of which it holds one or both.
+struct TiedReduction {
+  int32_t chunk = 0;  // of the rank's REDUCE_TIED and its wait
+  Place other;        // of the other stage; if that is on this rank too, it has no actions of its own
+  bool counts_in_norm = false;  // the rank holds the first stage, so its norm needs the sum
+
+  friend bool operator==(const TiedReduction&, const TiedReduction&) = default;
+};
+
+/// Those of `rank`, in the order of step_end.tied. Not checked: the stages exist.
+std::vector<TiedReduction> tied_reductions(const Schedule& schedule, int32_t rank);
+
 /// Whether any rank's list has an action that ends the step.
 bool has_step_end(const Schedule& schedule);
 
@@ -148,5 +161,12 @@ std::string to_string(const Schedule& schedule);
 
 /// "rank 2, position 7 (B3)", for error messages; positions count from 0, and one past the end is "the end".
 std::string location(const Schedule& schedule, int32_t rank, size_t position);
+
+/// Throws ConfigError that begins with the location unless `condition`.
+template <typename... Parts>
+void require_at(bool condition, const Schedule& schedule, int32_t rank, size_t position,
+                const Parts&... parts) {
+  if (!condition) throw ConfigError(cat(location(schedule, rank, position), ": ", parts...));
+}
 
 }  // namespace braid::schedule

@@ -1,40 +1,18 @@
 #include "braid/schedule/passes/step_end.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 namespace braid::schedule {
 namespace {
-
-// What one rank does for a pair of tied stages.
-struct Reduction {
-  int32_t chunk = 0;        // of REDUCE_TIED and its wait
-  int32_t other_chunk = 0;  // the other end's where both are on this rank, else the same
-  bool counts_in_norm = false;
-};
-
-// In the order of step_end.tied.
-std::vector<Reduction> reductions_of(const Schedule& schedule, int32_t rank) {
-  std::vector<Reduction> result;
-  for (const TiedStages& tied : schedule.step_end.tied) {
-    const Place first = place_of(schedule, tied.first);
-    const Place last = place_of(schedule, tied.last);
-    if (first.rank == rank) {
-      result.push_back({first.chunk, last.rank == rank ? last.chunk : first.chunk, true});
-    } else if (last.rank == rank) {
-      result.push_back({last.chunk, last.chunk, false});
-    }
-  }
-  return result;
-}
 
 // One rank's list with the end of its step. Positions are of the list as it was.
 class RankEnd {
  public:
   RankEnd(const Schedule& schedule, int32_t rank)
       : list_(schedule.ranks[static_cast<size_t>(rank)]),
-        reductions_(reductions_of(schedule, rank)),
+        rank_(rank),
+        reductions_(tied_reductions(schedule, rank)),
         is_scaled_(schedule.step_end.norm_use == NormUse::kScalesUpdate),
         last_weight_(static_cast<size_t>(schedule.shape.chunks_per_rank), 0),
         is_updated_(last_weight_.size(), false),
@@ -49,22 +27,24 @@ class RankEnd {
 
   std::vector<Action> run() {
     size_t free_from = last_send_;  // after it, nothing that the rank starts is needed elsewhere
-    for (const Reduction& reduction : reductions_) {
-      free_from = std::max(
-          {free_from, last_message_, last_weight_of(reduction.chunk), last_weight_of(reduction.other_chunk)});
+    for (const TiedReduction& reduction : reductions_) {
+      free_from = std::max({free_from, last_message_, last_weight_of(reduction.chunk)});
+      if (reduction.other.rank == rank_) {
+        free_from = std::max(free_from, last_weight_of(reduction.other.chunk));
+      }
       add(free_from, Op::kReduceTied, reduction.chunk);
     }
     if (!is_scaled_) update_early(free_from);
 
     const size_t end = list_.size();
-    for (const Reduction& reduction : reductions_) {
+    for (const TiedReduction& reduction : reductions_) {
       if (reduction.counts_in_norm) add(end, Op::kWaitReduceTied, reduction.chunk);
     }
     add(end, Op::kNorm);
     if (is_scaled_) add(end, Op::kWaitNorm);
     for (int32_t chunk = 0; chunk < std::ssize(last_weight_); ++chunk) {
       if (is_updated_[static_cast<size_t>(chunk)]) continue;
-      for (const Reduction& reduction : reductions_) {
+      for (const TiedReduction& reduction : reductions_) {
         if (reduction.chunk == chunk && !reduction.counts_in_norm) add(end, Op::kWaitReduceTied, chunk);
       }
       add(end, Op::kUpdate, chunk);
@@ -89,12 +69,13 @@ class RankEnd {
   // Updates chunks that are complete while NORM, which comes first otherwise, still lacks an input.
   void update_early(size_t free_from) {
     const size_t complete = *std::max_element(last_weight_.begin(), last_weight_.end());
-    const bool norm_waits = std::any_of(reductions_.begin(), reductions_.end(),
-                                        [](const Reduction& reduction) { return reduction.counts_in_norm; });
+    const bool norm_waits =
+        std::any_of(reductions_.begin(), reductions_.end(),
+                    [](const TiedReduction& reduction) { return reduction.counts_in_norm; });
     for (int32_t chunk = 0; chunk < std::ssize(last_weight_); ++chunk) {
       const bool is_tied =
-          std::any_of(reductions_.begin(), reductions_.end(), [&](const Reduction& reduction) {
-            return reduction.chunk == chunk || reduction.other_chunk == chunk;
+          std::any_of(reductions_.begin(), reductions_.end(), [&](const TiedReduction& reduction) {
+            return reduction.chunk == chunk || reduction.other == Place{.rank = rank_, .chunk = chunk};
           });
       const size_t position = std::max(free_from, last_weight_of(chunk));
       if (is_tied || (position >= complete && !norm_waits)) continue;
@@ -104,7 +85,8 @@ class RankEnd {
   }
 
   const std::vector<Action>& list_;
-  std::vector<Reduction> reductions_;
+  int32_t rank_;
+  std::vector<TiedReduction> reductions_;
   bool is_scaled_;
   std::vector<size_t> last_weight_;  // by chunk
   size_t last_message_ = 0;
