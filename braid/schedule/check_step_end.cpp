@@ -15,8 +15,10 @@ class RankRules {
         list_(schedule.ranks[static_cast<size_t>(rank)]),
         reductions_(tied_reductions(schedule, rank)),
         is_scaled_(schedule.step_end.norm_use == NormUse::kScalesUpdate),
-        last_weight_(static_cast<size_t>(schedule.shape.chunks_per_rank), 0) {
+        last_weight_(static_cast<size_t>(schedule.shape.chunks_per_rank), 0),
+        last_forward_(last_weight_.size(), 0) {
     for (size_t i = 0; i < list_.size(); ++i) {
+      if (list_[i].op == Op::kForward) last_forward_[static_cast<size_t>(list_[i].chunk)] = i;
       if (is_weight_gradient(list_[i].op)) last_weight_[static_cast<size_t>(list_[i].chunk)] = i;
     }
   }
@@ -86,7 +88,13 @@ class RankRules {
     require(mine != reductions_.end(), position, "stage ",
             stage_of(schedule_, {.rank = rank_, .chunk = chunk}),
             " has nothing to reduce: it is tied to no other stage, or to an earlier one of this rank");
-    require_complete(chunk, position);
+    if (mine->made_in_forward) {
+      const size_t last = last_forward_[static_cast<size_t>(chunk)];
+      require(last < position, position, "needs all forwards of chunk ", chunk, " before it, but ",
+              to_string(list_[last]), " comes at position ", last);
+    } else {
+      require_complete(chunk, position);
+    }
     if (mine->other.rank == rank_) require_complete(mine->other.chunk, position);
     if (is_done(Op::kReduceTied, chunk)) return;  // rejected next
     const Action expected = {.op = Op::kReduceTied, .chunk = reductions_[started_].chunk};
@@ -136,9 +144,10 @@ class RankRules {
   const std::vector<Action>& list_;
   const std::vector<TiedReduction> reductions_;
   const bool is_scaled_;
-  std::vector<size_t> last_weight_;  // by chunk
-  std::vector<Action> done_;         // of the step's end
-  size_t started_ = 0;               // of reductions_
+  std::vector<size_t> last_weight_;   // by chunk
+  std::vector<size_t> last_forward_;  // by chunk
+  std::vector<Action> done_;          // of the step's end
+  size_t started_ = 0;                // of reductions_
 };
 
 }  // namespace

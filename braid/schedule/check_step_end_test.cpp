@@ -94,6 +94,19 @@ TEST(CheckStepEndRejects, WhatComesBeforeItsWeightGradients) {
       << "both stages are here";
 }
 
+TEST(CheckStepEndRejects, GradientsMadeInForwardsThatAreNotComplete) {
+  const auto of = [](const std::string& row) {
+    return verdict(mine({.ranks = 2, .microbatches = 2},
+                        {.tied = {{.first = 0, .last = 1, .last_made_in_forward = true}}},
+                        {"F0 F1 B0 B1 REDUCE_TIED WAIT_REDUCE_TIED NORM WAIT_NORM UPDATE", row}));
+  };
+  EXPECT_EQ(of("F0 F1 REDUCE_TIED B0 B1 NORM WAIT_NORM WAIT_REDUCE_TIED UPDATE"), "good");
+  EXPECT_EQ(
+      of("F0 B0 REDUCE_TIED F1 B1"),
+      "schedule mine, rank 1, position 2 (REDUCE_TIED): needs all forwards of chunk 0 before it, but F1 "
+      "comes at position 3");
+}
+
 TEST(CheckStepEndRejects, ReductionsOfStagesThatAreNotTied) {
   constexpr std::string_view kRule =
       " has nothing to reduce: it is tied to no other stage, or to an earlier one of this rank";

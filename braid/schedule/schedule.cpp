@@ -27,7 +27,7 @@ bool exists(const Action& action, const PipelineShape& shape) {
 
 void validate(const StepEnd& step_end, const Schedule& schedule) {
   std::vector<int32_t> seen;
-  for (const auto& [first, last] : step_end.tied) {
+  for (const auto& [first, last, made_in_forward] : step_end.tied) {
     require<ConfigError>(0 <= first && first <= last && last < schedule.shape.stages(), "schedule ",
                          schedule.name, ": stages ", first, " and ", last, " of ", schedule.shape.stages(),
                          " cannot be tied: give two that exist in ascending order");
@@ -221,7 +221,7 @@ std::vector<TiedReduction> tied_reductions(const Schedule& schedule, int32_t ran
     if (first.rank == rank) {
       result.push_back({.chunk = first.chunk, .other = last, .counts_in_norm = true});
     } else if (last.rank == rank) {
-      result.push_back({.chunk = last.chunk, .other = first, .counts_in_norm = false});
+      result.push_back({.chunk = last.chunk, .other = first, .made_in_forward = tied.last_made_in_forward});
     }
   }
   return result;

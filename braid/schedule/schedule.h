@@ -52,6 +52,9 @@ struct StageTable {
 struct TiedStages {
   int32_t first = 0;
   int32_t last = 0;
+  /// The last stage makes its gradient of the weight in F, as a head may that has the loss there, so that it
+  /// is complete before W. Used where the stages are on two ranks.
+  bool last_made_in_forward = false;
 
   friend bool operator==(const TiedStages&, const TiedStages&) = default;
 };
@@ -145,7 +148,8 @@ bool has_messages(const Schedule& schedule);
 struct TiedReduction {
   int32_t chunk = 0;  // of the rank's REDUCE_TIED and its wait
   Place other;        // of the other stage; if that is on this rank too, it has no actions of its own
-  bool counts_in_norm = false;  // the rank holds the first stage, so its norm needs the sum
+  bool counts_in_norm = false;   // the rank holds the first stage, so its norm needs the sum
+  bool made_in_forward = false;  // the chunk's forwards complete its gradient of the weight
 
   friend bool operator==(const TiedReduction&, const TiedReduction&) = default;
 };

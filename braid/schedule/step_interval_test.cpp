@@ -39,6 +39,16 @@ TEST(StepInterval, ZbH2LosesItsGainWhereAllRanksWaitForTheNorm) {
   EXPECT_EQ(clipped(schedule), 24.0 + 3.0) << "rank 3 starts 3 forwards after rank 0, and all wait for it";
 }
 
+// The first rank's update waits for the last rank's gradient: for all its W, or only for its forwards.
+TEST(StepInterval, ATiedHeadKeepsZbH2sGainIfItsGradientIsMadeInForward) {
+  const Schedule schedule = generate("ZBH2", {.ranks = 4, .microbatches = 8});
+  const auto of = [&](bool in_forward) {
+    return interval(schedule, {.tied = {{0, 3, in_forward}}, .norm_use = NormUse::kReportedOnly}, {});
+  };
+  EXPECT_EQ(of(true), 24.0);
+  EXPECT_EQ(of(false), 27.0);
+}
+
 TEST(StepInterval, OfPublishedSettings) {
   int settings_with_gain = 0;
   for (const PublishedSetting& setting : kPublishedSettings) {

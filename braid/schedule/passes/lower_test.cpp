@@ -109,6 +109,10 @@ TEST(Lower, AnyOrderThatDataAllowsIsSound) {
         random_schedule(random, shape, random() % 2 ? Placement::kV : Placement::kLooped);
     SCOPED_TRACE(to_string(schedule));
     ASSERT_NO_FATAL_FAILURE(expect_sound(schedule));
+    const TiedStages ends = {.last = shape.stages() - 1, .last_made_in_forward = random() % 2 == 0};
+    for (const NormUse norm_use : {NormUse::kScalesUpdate, NormUse::kReportedOnly}) {
+      ASSERT_NO_THROW(lower(schedule, {.step_end = {.tied = {ends}, .norm_use = norm_use}}));
+    }
   }
 }
 

@@ -15,10 +15,12 @@ class RankEnd {
         reductions_(tied_reductions(schedule, rank)),
         is_scaled_(schedule.step_end.norm_use == NormUse::kScalesUpdate),
         last_weight_(static_cast<size_t>(schedule.shape.chunks_per_rank), 0),
+        last_forward_(last_weight_.size(), 0),
         is_updated_(last_weight_.size(), false),
         following_(list_.size() + 1) {
     for (size_t i = 0; i < list_.size(); ++i) {
       const auto& [op, chunk, microbatch] = list_[i];
+      if (op == Op::kForward) last_forward_[static_cast<size_t>(chunk)] = i;
       if (is_weight_gradient(op)) last_weight_[static_cast<size_t>(chunk)] = i;
       if (is_send(op) || is_receive(op)) last_message_ = i;
       if (is_send(op)) last_send_ = i;
@@ -28,7 +30,8 @@ class RankEnd {
   std::vector<Action> run() {
     size_t free_from = last_send_;  // after it, nothing that the rank starts is needed elsewhere
     for (const TiedReduction& reduction : reductions_) {
-      free_from = std::max({free_from, last_message_, last_weight_of(reduction.chunk)});
+      const std::vector<size_t>& complete = reduction.made_in_forward ? last_forward_ : last_weight_;
+      free_from = std::max({free_from, last_message_, complete[static_cast<size_t>(reduction.chunk)]});
       if (reduction.other.rank == rank_) {
         free_from = std::max(free_from, last_weight_of(reduction.other.chunk));
       }
@@ -88,7 +91,8 @@ class RankEnd {
   int32_t rank_;
   std::vector<TiedReduction> reductions_;
   bool is_scaled_;
-  std::vector<size_t> last_weight_;  // by chunk
+  std::vector<size_t> last_weight_;   // by chunk
+  std::vector<size_t> last_forward_;  // by chunk
   size_t last_message_ = 0;
   size_t last_send_ = 0;
   std::vector<bool> is_updated_;

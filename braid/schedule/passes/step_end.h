@@ -7,9 +7,10 @@ namespace braid::schedule {
 
 /// `schedule` with the actions that its step_end asks for, on each rank as early as their inputs permit, yet
 /// never where they would hold up another rank:
-///  - REDUCE_TIED after the last weight gradient of its chunk and the rank's last send and receive, in the
-///    order of step_end.tied. It uses the same connections as the messages of the step, and NCCL matches what
-///    goes over a connection by order alone. A pair on one rank has one, at the first stage's chunk.
+///  - REDUCE_TIED after the last weight gradient of its chunk, or its last forward if that completes the
+///    gradient, and after the rank's last send and receive, in the order of step_end.tied. It uses the same
+///    connections as the messages of the step, and NCCL matches what goes over a connection by order alone. A
+///    pair on one rank has one, at the first stage's chunk.
 ///  - NORM after the rank's last weight gradient and, where the rank holds the first stage of a pair, which
 ///    is where the weight counts, after WAIT_REDUCE_TIED. The other rank does not need the sum for it.
 ///  - WAIT_NORM after that, only if the norm scales the update.

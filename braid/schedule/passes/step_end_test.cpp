@@ -47,6 +47,18 @@ TEST(PlaceStepEnd, TiedStagesOnTwoRanksAreReducedBeforeTheNormThatCountsThem) {
             "REDUCE_TIEDc1 W0 WAIT_SEND_B0 NORM WAIT_NORM UPDATE WAIT_REDUCE_TIEDc1 UPDATEc1\n");
 }
 
+TEST(PlaceStepEnd, AGradientMadeInForwardIsReducedBeforeItsWeightGradients) {
+  const Schedule split = {.name = "split",
+                          .shape = {.ranks = 2},
+                          .ranks = {parse_actions("F0 I0 W0"), parse_actions("F0 I0 W0")}};
+  const auto of = [&](bool in_forward) {
+    return ends(lowered(split, {{0, 1, in_forward}}, NormUse::kReportedOnly));
+  };
+  const std::string first = "REDUCE_TIED WAIT_REDUCE_TIED NORM UPDATE\n";
+  EXPECT_EQ(of(true), first + "REDUCE_TIED W0 WAIT_SEND_B0 NORM WAIT_REDUCE_TIED UPDATE\n");
+  EXPECT_EQ(of(false), first + "REDUCE_TIED WAIT_SEND_B0 NORM WAIT_REDUCE_TIED UPDATE\n");
+}
+
 TEST(PlaceStepEnd, TiedStagesOnOneRankAreReducedAfterBothAtTheFirst) {
   EXPECT_EQ(ends(lowered(kVPair, {{0, 3}}, NormUse::kScalesUpdate)),
             "REDUCE_TIED WAIT_REDUCE_TIED NORM WAIT_NORM UPDATE UPDATEc1\n"
