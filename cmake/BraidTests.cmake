@@ -91,6 +91,13 @@ set_tests_properties(headers_compile_alone headers_compile_alone_slow incomplete
 set_tests_properties(incomplete_header_is_found PROPERTIES PASS_REGULAR_EXPRESSION "string.* in namespace .*std.* does not name a type")
 set_tests_properties(headers_compile_alone_slow PROPERTIES LABELS slow)
 
+# A switch over the schedule's ops that forgets one does not compile.
+add_library(incomplete_switch OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/switches/incomplete.cpp)
+target_link_libraries(incomplete_switch PRIVATE braid_options)
+add_test(NAME incomplete_switch_is_found COMMAND ${CMAKE_COMMAND} --build ${CMAKE_BINARY_DIR} --target incomplete_switch)
+set_tests_properties(incomplete_switch_is_found PROPERTIES TIMEOUT 600 RESOURCE_LOCK build_folder
+  PASS_REGULAR_EXPRESSION "error: enumeration value .*kUpdate.* not handled in switch")
+
 add_test(NAME gradient_check COMMAND braid_gradient_check cpu)
 set_tests_properties(gradient_check PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1")
 add_dependencies(fast_tests braid_gradient_check)

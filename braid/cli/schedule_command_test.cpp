@@ -51,8 +51,8 @@ TEST(ScheduleShow, ListsActionsWithMessages) {
   const CallResult result = show({"--pp", "2", "--micro", "1", "--actions"});
   EXPECT_EQ(result.out,
             "1F1B\n"
-            "rank 0: F0 SEND_F0 RECV_B0 B0 WAIT_SEND_F0 OPTIMIZER_STEP\n"
-            "rank 1: RECV_F0 F0 B0 SEND_B0 WAIT_SEND_B0 OPTIMIZER_STEP\n"
+            "rank 0: F0 SEND_F0 RECV_B0 B0 WAIT_SEND_F0 NORM WAIT_NORM UPDATE\n"
+            "rank 1: RECV_F0 F0 B0 SEND_B0 WAIT_SEND_B0 NORM WAIT_NORM UPDATE\n"
             "step time 6, bubble 50.0% with F 1, I 1, W 1, message 0\n"
             "2 messages per step, at most 1 of one rank in flight\n");
   EXPECT_NE(show({"--pp", "2", "--micro", "4", "--actions"}).out,

@@ -51,7 +51,7 @@ std::vector<layers::Loss> Executor::walk(Mode mode, const StepInput& input,
   const at::NoGradGuard no_grad;
   std::vector<layers::Loss> losses(microbatches);
   for (const Action& action : options_.schedule.ranks[static_cast<size_t>(options_.rank)]) {
-    if (action.op == Op::kOptimizerStep) break;
+    if (is_step_end(action.op)) break;
     if (observer_ != nullptr) observer_->before(action);
     const auto begin = Clock::now();
     ready_ = begin;
@@ -80,8 +80,18 @@ void Executor::perform(const Action& action, Mode mode, const StepInput& input,
     case Op::kWaitSendBackward:
       end_send(action);
       break;
-    default:
+    case Op::kForward:
+    case Op::kBackward:
+    case Op::kBackwardInput:
+    case Op::kBackwardWeight:
       compute(action, mode, input, losses);
+      break;
+    case Op::kReduceTied:
+    case Op::kWaitReduceTied:
+    case Op::kNorm:
+    case Op::kWaitNorm:
+    case Op::kUpdate:
+      throw InternalError(cat("the executor does not know the action ", describe(action)));
   }
 }
 
@@ -91,25 +101,17 @@ void Executor::compute(const Action& action, Mode mode, const StepInput& input,
   const int32_t id = action.microbatch;
   const Microbatch& data = input.microbatches[static_cast<size_t>(id)];
   at::Tensor incoming = take_input(action);
-  switch (action.op) {
-    case Op::kForward: {
-      const at::Tensor& x = incoming.defined() ? incoming : data.tokens;
-      layers::Loss& loss = losses[static_cast<size_t>(id)];
-      put_output(action, mode == Mode::kTrain ? chunk.forward(id, x, data.labels, input.gradient_scale, loss)
-                                              : chunk.evaluate(x, data.labels, loss));
-      break;
-    }
-    case Op::kBackward:
-      put_output(action, chunk.backward(id, std::move(incoming)));
-      break;
-    case Op::kBackwardInput:
-      put_output(action, chunk.backward_input(id, std::move(incoming)));
-      break;
-    case Op::kBackwardWeight:
-      chunk.backward_weight(id);
-      break;
-    default:
-      throw InternalError(cat("the executor does not know the action ", describe(action)));
+  if (action.op == Op::kForward) {
+    const at::Tensor& x = incoming.defined() ? incoming : data.tokens;
+    layers::Loss& loss = losses[static_cast<size_t>(id)];
+    put_output(action, mode == Mode::kTrain ? chunk.forward(id, x, data.labels, input.gradient_scale, loss)
+                                            : chunk.evaluate(x, data.labels, loss));
+  } else if (action.op == Op::kBackward) {
+    put_output(action, chunk.backward(id, std::move(incoming)));
+  } else if (action.op == Op::kBackwardInput) {
+    put_output(action, chunk.backward_input(id, std::move(incoming)));
+  } else {
+    chunk.backward_weight(id);
   }
 }
 

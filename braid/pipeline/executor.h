@@ -58,7 +58,7 @@ class Executor {
   /// Who hears of the actions of the runs that follow, or null: nobody. It must outlive them.
   void observe(Observer* observer) { observer_ = observer; }
 
-  /// Runs the rank's list once, without the optimizer: an kOptimizerStep action ends it. Returns the loss of
+  /// Runs the rank's list once, up to the first action that ends the step. Returns the loss of
   /// each microbatch if this rank has the head, and zeros otherwise. Collective over the pipeline. Throws
   /// CommError naming the action if a message does not come in time.
   std::vector<layers::Loss> run(const StepInput& input, const ActivationSpec& activation);

@@ -39,16 +39,26 @@ std::string_view category_of(Op op) {
       return "input gradient";
     case Op::kBackwardWeight:
       return "weight gradient";
-    case Op::kOptimizerStep:
+    case Op::kSendForward:
+    case Op::kSendBackward:
+      return "send";
+    case Op::kRecvForward:
+    case Op::kRecvBackward:
+      return "receive";
+    case Op::kWaitSendForward:
+    case Op::kWaitSendBackward:
+      return "wait";
+    case Op::kReduceTied:
+    case Op::kWaitReduceTied:
+    case Op::kNorm:
+    case Op::kWaitNorm:
+    case Op::kUpdate:
       return "optimizer";
-    default:
-      return is_send(op) ? "send" : is_receive(op) ? "receive" : "wait";
   }
+  return "unknown";
 }
 
-int32_t thread_of(Op op) {
-  return is_compute(op) || op == Op::kOptimizerStep ? kComputeThread : kCommunicationThread;
-}
+int32_t thread_of(Op op) { return is_compute(op) || is_step_end(op) ? kComputeThread : kCommunicationThread; }
 
 class Trace {
  public:
@@ -108,9 +118,12 @@ class Trace {
   }
 
   std::string arguments(int32_t rank, const Action& action) const {
-    if (action.op == Op::kOptimizerStep) return {};
+    const schedule::Indices indices = indices_of(action.op);
+    if (indices == schedule::Indices::kNone) return {};
     const int32_t stage = stage_of(timeline_.schedule, {.rank = rank, .chunk = action.chunk});
-    return cat("\"microbatch\":", action.microbatch, ",\"chunk\":", action.chunk, ",\"stage\":", stage);
+    const std::string of_stage = cat("\"chunk\":", action.chunk, ",\"stage\":", stage);
+    return indices == schedule::Indices::kChunk ? of_stage
+                                                : cat("\"microbatch\":", action.microbatch, ",", of_stage);
   }
 
   void add_slice(int32_t rank, const Action& action, std::string_view name, std::string_view category,

@@ -127,7 +127,9 @@ TEST(ChromeTrace, GoldenDocument) {
 {"ph":"X","name":"wait for B1","cat":"wait","pid":0,"tid":1,"ts":7000000.000,"dur":1000000.000,"args":{"microbatch":1,"chunk":0,"stage":0}},
 {"ph":"X","name":"B1","cat":"backward","pid":0,"tid":1,"ts":8000000.000,"dur":2000000.000,"args":{"microbatch":1,"chunk":0,"stage":0}},
 {"ph":"X","name":"WAIT_SEND_F1","cat":"wait","pid":0,"tid":2,"ts":10000000.000,"dur":0.000,"args":{"microbatch":1,"chunk":0,"stage":0}},
-{"ph":"X","name":"OPTIMIZER_STEP","cat":"optimizer","pid":0,"tid":1,"ts":10000000.000,"dur":0.000,"args":{}},
+{"ph":"X","name":"NORM","cat":"optimizer","pid":0,"tid":1,"ts":10000000.000,"dur":0.000,"args":{}},
+{"ph":"X","name":"WAIT_NORM","cat":"optimizer","pid":0,"tid":1,"ts":10000000.000,"dur":0.000,"args":{}},
+{"ph":"X","name":"UPDATE","cat":"optimizer","pid":0,"tid":1,"ts":10000000.000,"dur":0.000,"args":{"chunk":0,"stage":0}},
 {"ph":"M","name":"process_name","pid":1,"tid":0,"args":{"name":"rank 1"}},
 {"ph":"M","name":"process_sort_index","pid":1,"tid":0,"args":{"sort_index":1}},
 {"ph":"M","name":"thread_name","pid":1,"tid":1,"args":{"name":"compute"}},
@@ -145,7 +147,9 @@ TEST(ChromeTrace, GoldenDocument) {
 {"ph":"X","name":"SEND_B1","cat":"send","pid":1,"tid":2,"ts":7500000.000,"dur":0.000,"args":{"microbatch":1,"chunk":0,"stage":1}},
 {"ph":"X","name":"WAIT_SEND_B0","cat":"wait","pid":1,"tid":2,"ts":7500000.000,"dur":0.000,"args":{"microbatch":0,"chunk":0,"stage":1}},
 {"ph":"X","name":"WAIT_SEND_B1","cat":"wait","pid":1,"tid":2,"ts":7500000.000,"dur":500000.000,"args":{"microbatch":1,"chunk":0,"stage":1}},
-{"ph":"X","name":"OPTIMIZER_STEP","cat":"optimizer","pid":1,"tid":1,"ts":8000000.000,"dur":0.000,"args":{}},
+{"ph":"X","name":"NORM","cat":"optimizer","pid":1,"tid":1,"ts":8000000.000,"dur":0.000,"args":{}},
+{"ph":"X","name":"WAIT_NORM","cat":"optimizer","pid":1,"tid":1,"ts":8000000.000,"dur":0.000,"args":{}},
+{"ph":"X","name":"UPDATE","cat":"optimizer","pid":1,"tid":1,"ts":8000000.000,"dur":0.000,"args":{"chunk":0,"stage":1}},
 {"ph":"s","bp":"e","id":6,"name":"gradient","cat":"message","pid":1,"tid":2,"ts":4500000.000},
 {"ph":"f","bp":"e","id":6,"name":"gradient","cat":"message","pid":0,"tid":1,"ts":5000000.000},
 {"ph":"s","bp":"e","id":7,"name":"gradient","cat":"message","pid":1,"tid":2,"ts":7500000.000},
@@ -158,9 +162,9 @@ TEST(ChromeTrace, GoldenDocument) {
 )json");
 }
 
-TEST(ChromeTrace, NamesAreEscapedAndOptimizerStepsHaveNoMicrobatch) {
+TEST(ChromeTrace, NamesAreEscapedAndNormsHaveNoMicrobatch) {
   Timeline timeline = {
-      .schedule = {.name = "a\"b\\\xff\n", .ranks = {schedule::parse_actions("F0 B0 OPTIMIZER_STEP")}}};
+      .schedule = {.name = "a\"b\\\xff\n", .ranks = {schedule::parse_actions("F0 B0 NORM")}}};
   double now = 3;
   for (const schedule::Action& action : timeline.schedule.ranks[0]) {
     timeline.ranks.resize(1);
@@ -170,7 +174,7 @@ TEST(ChromeTrace, NamesAreEscapedAndOptimizerStepsHaveNoMicrobatch) {
   const json trace = json::parse(chrome_trace(timeline));
   EXPECT_EQ(trace["otherData"]["schedule"], "a\"b\\\uFFFD\n");
   const json& last = trace["traceEvents"].back();
-  EXPECT_EQ(last["name"], "OPTIMIZER_STEP");
+  EXPECT_EQ(last["name"], "NORM");
   EXPECT_EQ(last["cat"], "optimizer");
   EXPECT_EQ(last["ts"], 2e6);
   EXPECT_TRUE(last["args"].empty());

@@ -52,7 +52,11 @@ std::optional<Style> style_of(Op op) {
     case Op::kRecvBackward:
     case Op::kWaitSendForward:
     case Op::kWaitSendBackward:
-    case Op::kOptimizerStep:
+    case Op::kReduceTied:
+    case Op::kWaitReduceTied:
+    case Op::kNorm:
+    case Op::kWaitNorm:
+    case Op::kUpdate:
       return std::nullopt;
   }
   return std::nullopt;

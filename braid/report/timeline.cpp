@@ -19,7 +19,7 @@ using schedule::Schedule;
 using schedule::Seconds;
 using schedule::Simulation;
 
-bool is_communication(Op op) { return is_send(op) || is_receive(op) || is_wait(op); }
+bool is_communication(Op op) { return is_send(op) || is_receive(op) || is_wait_send(op); }
 
 void validate_rank(const Timeline& timeline, int32_t rank) {
   const std::vector<Action>& actions = timeline.schedule.ranks[static_cast<size_t>(rank)];

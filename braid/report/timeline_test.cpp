@@ -31,7 +31,7 @@ Timeline tiny() { return slowing_step(2, 2); }
 TEST(RecordsText, ReadsBackExactly) {
   std::vector<ActionRecord> records;
   double time = 1.0 / 3;
-  for (const Action& action : schedule::parse_actions("F0 SEND_F0 I7c1 W7c1 WAIT_SEND_F0 OPTIMIZER_STEP")) {
+  for (const Action& action : schedule::parse_actions("F0 SEND_F0 I7c1 W7c1 WAIT_SEND_F0 NORM UPDATEc1")) {
     records.push_back({action, Seconds(time), Seconds(time * 1.1), Seconds(time * 1e9)});
     time *= -1.7e-3;
   }
@@ -43,8 +43,8 @@ TEST(RecordsText, ReadsBackExactly) {
 TEST(RecordsText, GoldenText) {
   const std::vector<ActionRecord> records = {
       {{.op = Op::kForward, .chunk = 1, .microbatch = 3}, Seconds(0.25), Seconds(0.5), Seconds(1e-7)},
-      {{.op = Op::kOptimizerStep}, Seconds(-1), Seconds(0), Seconds(2)}};
-  EXPECT_EQ(to_text(records), "2\nF3c1 0.25 0.5 1e-07\nOPTIMIZER_STEP -1 0 2\n");
+      {{.op = Op::kNorm}, Seconds(-1), Seconds(0), Seconds(2)}};
+  EXPECT_EQ(to_text(records), "2\nF3c1 0.25 0.5 1e-07\nNORM -1 0 2\n");
 }
 
 TEST(RecordsText, EveryTruncationIsDetected) {

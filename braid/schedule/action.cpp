@@ -1,7 +1,6 @@
 #include "braid/schedule/action.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <optional>
 
@@ -11,15 +10,51 @@
 namespace braid::schedule {
 namespace {
 
-// In the order of Op.
-constexpr std::array<std::string_view, 11> kOpTexts = {
-    "F",      "B",      "I",           "W",           "SEND_F",         "RECV_F",
-    "SEND_B", "RECV_B", "WAIT_SEND_F", "WAIT_SEND_B", "OPTIMIZER_STEP",
+struct Traits {
+  std::string_view text = "UNKNOWN_OP";
+  OpClass op_class = OpClass::kCompute;
+  Indices indices = Indices::kMicrobatch;
 };
 
+constexpr Traits traits_of(Op op) {
+  switch (op) {
+    case Op::kForward:
+      return {"F", OpClass::kCompute};
+    case Op::kBackward:
+      return {"B", OpClass::kCompute};
+    case Op::kBackwardInput:
+      return {"I", OpClass::kCompute};
+    case Op::kBackwardWeight:
+      return {"W", OpClass::kCompute};
+    case Op::kSendForward:
+      return {"SEND_F", OpClass::kSend};
+    case Op::kRecvForward:
+      return {"RECV_F", OpClass::kReceive};
+    case Op::kSendBackward:
+      return {"SEND_B", OpClass::kSend};
+    case Op::kRecvBackward:
+      return {"RECV_B", OpClass::kReceive};
+    case Op::kWaitSendForward:
+      return {"WAIT_SEND_F", OpClass::kWaitSend};
+    case Op::kWaitSendBackward:
+      return {"WAIT_SEND_B", OpClass::kWaitSend};
+    case Op::kReduceTied:
+      return {"REDUCE_TIED", OpClass::kStepEnd, Indices::kChunk};
+    case Op::kWaitReduceTied:
+      return {"WAIT_REDUCE_TIED", OpClass::kStepEnd, Indices::kChunk};
+    case Op::kNorm:
+      return {"NORM", OpClass::kStepEnd, Indices::kNone};
+    case Op::kWaitNorm:
+      return {"WAIT_NORM", OpClass::kStepEnd, Indices::kNone};
+    case Op::kUpdate:
+      return {"UPDATE", OpClass::kStepEnd, Indices::kChunk};
+  }
+  return {};
+}
+
 std::optional<Op> parse_op(std::string_view text) {
-  for (size_t i = 0; i < kOpTexts.size(); ++i) {
-    if (kOpTexts[i] == text) return static_cast<Op>(i);
+  for (int i = 0; i < kOpCount; ++i) {
+    if (traits_of(static_cast<Op>(i)).text == text) return static_cast<Op>(i);
   }
   return std::nullopt;
 }
@@ -31,39 +66,37 @@ std::optional<int32_t> parse_index(std::string_view text) {
 }
 
 std::optional<Action> try_parse(std::string_view text) {
-  const size_t digit = std::min(text.find_first_of("0123456789"), text.size());
-  const std::optional<Op> op = parse_op(text.substr(0, digit));
-  const std::string_view numbers = text.substr(digit);
+  const size_t op_end = std::min(text.find_first_of("0123456789c"), text.size());
+  const std::optional<Op> op = parse_op(text.substr(0, op_end));
   if (!op) return std::nullopt;
-  if (*op == Op::kOptimizerStep) {
-    return numbers.empty() ? std::optional(Action{.op = *op}) : std::nullopt;
-  }
-  const size_t mark = numbers.find('c');
-  const std::optional<int32_t> microbatch = parse_index(numbers.substr(0, mark));
-  const std::optional<int32_t> chunk =
-      mark == std::string_view::npos ? std::optional(0) : parse_index(numbers.substr(mark + 1));
+  const std::string_view microbatch_text = text.substr(op_end, text.find('c', op_end) - op_end);
+  const std::string_view chunk_text = text.substr(op_end + microbatch_text.size());
+  const bool has_microbatch = indices_of(*op) == Indices::kMicrobatch;
+  if (has_microbatch == microbatch_text.empty()) return std::nullopt;
+  if (indices_of(*op) == Indices::kNone && !chunk_text.empty()) return std::nullopt;
+  const std::optional<int32_t> microbatch = has_microbatch ? parse_index(microbatch_text) : 0;
+  const std::optional<int32_t> chunk = chunk_text.empty() ? 0 : parse_index(chunk_text.substr(1));
   if (!microbatch || !chunk) return std::nullopt;
   return Action{.op = *op, .chunk = *chunk, .microbatch = *microbatch};
 }
 
 }  // namespace
 
-bool is_compute(Op op) { return op <= Op::kBackwardWeight; }
+OpClass class_of(Op op) { return traits_of(op).op_class; }
+Indices indices_of(Op op) { return traits_of(op).indices; }
+bool is_compute(Op op) { return class_of(op) == OpClass::kCompute; }
+bool is_send(Op op) { return class_of(op) == OpClass::kSend; }
+bool is_receive(Op op) { return class_of(op) == OpClass::kReceive; }
+bool is_wait_send(Op op) { return class_of(op) == OpClass::kWaitSend; }
+bool is_step_end(Op op) { return class_of(op) == OpClass::kStepEnd; }
 bool is_input_gradient(Op op) { return op == Op::kBackward || op == Op::kBackwardInput; }
 bool is_weight_gradient(Op op) { return op == Op::kBackward || op == Op::kBackwardWeight; }
-bool is_send(Op op) { return op == Op::kSendForward || op == Op::kSendBackward; }
-bool is_receive(Op op) { return op == Op::kRecvForward || op == Op::kRecvBackward; }
-bool is_wait(Op op) { return op == Op::kWaitSendForward || op == Op::kWaitSendBackward; }
 
-std::string_view to_string(Op op) {
-  const auto index = static_cast<size_t>(op);
-  return index < kOpTexts.size() ? kOpTexts[index] : "UNKNOWN_OP";
-}
+std::string_view to_string(Op op) { return traits_of(op).text; }
 
 std::string to_string(const Action& action) {
   std::string text(to_string(action.op));
-  if (action.op == Op::kOptimizerStep) return text;
-  text += std::to_string(action.microbatch);
+  if (indices_of(action.op) == Indices::kMicrobatch) text += std::to_string(action.microbatch);
   if (action.chunk != 0) text += "c" + std::to_string(action.chunk);
   return text;
 }
@@ -82,8 +115,9 @@ Action parse_action(std::string_view text) {
   require<ConfigError>(
       action.has_value(), "\"", text,
       "\" is not an action: write an op and a microbatch, then cN for a chunk other than the "
-      "first, as in F0, B12 or SEND_F3c1; the ops are F, B, I, W, SEND_F, RECV_F, SEND_B, RECV_B, "
-      "WAIT_SEND_F, WAIT_SEND_B and OPTIMIZER_STEP");
+      "first, as in F0, B12 or SEND_F3c1, where the op is F, B, I, W, SEND_F, RECV_F, SEND_B, RECV_B, "
+      "WAIT_SEND_F or WAIT_SEND_B; or an op of the whole step, REDUCE_TIED, WAIT_REDUCE_TIED or UPDATE, "
+      "with its chunk as in UPDATEc1, NORM or WAIT_NORM");
   return *action;
 }
 

@@ -20,12 +20,29 @@ enum class Op : uint8_t {
   kRecvBackward,    // posts the receive of the gradient of the chunk's output
   kWaitSendForward,
   kWaitSendBackward,
-  kOptimizerStep,
+  kReduceTied,      // starts to exchange the gradient of a weight that another stage holds too
+  kWaitReduceTied,  // the chunk has the sum of both stages' gradients from here on
+  kNorm,            // the squared norms of the rank's gradients; starts to exchange them with all ranks
+  kWaitNorm,        // the gradient norm is known from here on, and with it the factor of clipping
+  kUpdate,          // the optimizer updates the chunk's weights
+};
+inline constexpr int kOpCount = static_cast<int>(Op::kUpdate) + 1;
+
+enum class OpClass : uint8_t {
+  kCompute,   // F, B, I or W of a microbatch
+  kSend,      // starts a send
+  kReceive,   // posts a receive
+  kWaitSend,  // ends a send
+  kStepEnd,   // what turns the step's gradients into new weights: the last five
 };
 
-/// `chunk` is the local chunk of the rank that holds the list, also in sends and receives. Sends and receives
-/// only start: the compute action that needs a received tensor waits for it, and a kWaitSend... ends its
-/// send.
+/// The indices that an op's actions have; the others are 0.
+enum class Indices : uint8_t {
+  kMicrobatch,  // a chunk and a microbatch
+  kChunk,       // a chunk, for the whole step
+  kNone,        // one action per rank and step
+};
+
 struct Action {
   Op op = Op::kForward;
   int32_t chunk = 0;
@@ -34,21 +51,24 @@ struct Action {
   friend bool operator==(const Action&, const Action&) = default;
 };
 
-/// Whether it computes on a microbatch: F, B, I or W.
+OpClass class_of(Op op);
+Indices indices_of(Op op);
 bool is_compute(Op op);
+bool is_send(Op op);
+bool is_receive(Op op);
+bool is_wait_send(Op op);
+bool is_step_end(Op op);
 /// Whether it yields the gradient of the chunk's input: B or I.
 bool is_input_gradient(Op op);
 /// Whether it yields the gradients of the chunk's weights, and so frees what the forward kept: B or W.
 bool is_weight_gradient(Op op);
-bool is_send(Op op);
-bool is_receive(Op op);
-bool is_wait(Op op);
 
-/// "F", "B", "I", "W", "SEND_F", "RECV_F", "SEND_B", "RECV_B", "WAIT_SEND_F", "WAIT_SEND_B" or
-/// "OPTIMIZER_STEP".
+/// "F", "B", "I", "W", "SEND_F", "RECV_F", "SEND_B", "RECV_B", "WAIT_SEND_F", "WAIT_SEND_B", "REDUCE_TIED",
+/// "WAIT_REDUCE_TIED", "NORM", "WAIT_NORM" or "UPDATE".
 std::string_view to_string(Op op);
 
-/// Op and microbatch, then the chunk unless it is the first: "F0", "SEND_B3", "W2c1"; "OPTIMIZER_STEP" alone.
+/// Op and microbatch, then the chunk unless it is the first, as far as the op has them: "F0", "SEND_B3",
+/// "W2c1", "UPDATE", "UPDATEc1", "NORM".
 std::string to_string(const Action& action);
 
 /// The actions with a space between: "F0 F1 B0 B1".

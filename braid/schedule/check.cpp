@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/schedule/check_step_end.h"
+#include "braid/schedule/clock.h"
 #include "braid/schedule/replay.h"
 
 namespace braid::schedule {
@@ -14,12 +16,6 @@ namespace {
 
 const std::vector<Action>& list_of(const Schedule& schedule, int32_t rank) {
   return schedule.ranks[static_cast<size_t>(rank)];
-}
-
-template <typename... Parts>
-void require_at(bool condition, const Schedule& schedule, int32_t rank, size_t position,
-                const Parts&... parts) {
-  if (!condition) throw ConfigError(cat(location(schedule, rank, position), ": ", parts...));
 }
 
 // F, B, I and W of one rank: each once, in an order that its own data allows, weight gradients ascending.
@@ -119,23 +115,6 @@ bool contains(const Schedule& schedule, bool (*wanted)(Op)) {
   return false;
 }
 
-bool is_optimizer_step(Op op) { return op == Op::kOptimizerStep; }
-
-// On all ranks or on none, once, after all compute.
-void check_optimizer_step(const Schedule& schedule) {
-  if (!contains(schedule, is_optimizer_step)) return;
-  for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
-    const std::vector<Action>& list = list_of(schedule, rank);
-    bool is_seen = false;
-    for (size_t i = 0; i < list.size(); ++i) {
-      require_at(!is_seen || !is_compute(list[i].op), schedule, rank, i, "computes after the optimizer step");
-      require_at(!is_seen || list[i].op != Op::kOptimizerStep, schedule, rank, i, "a second optimizer step");
-      is_seen = is_seen || list[i].op == Op::kOptimizerStep;
-    }
-    require_at(is_seen, schedule, rank, list.size(), "OPTIMIZER_STEP is missing, other ranks have it");
-  }
-}
-
 // Where things happen to each hand-over, by its tag.
 struct Positions {
   explicit Positions(const PipelineShape& shape) {
@@ -163,7 +142,7 @@ void place_message(const Schedule& schedule, int32_t rank, size_t i, Positions& 
   if (is_send(action.op)) {
     require_at(positions.made[tag] != Positions::kNever, schedule, rank, i, "sends what is not made yet");
   }
-  if (is_wait(action.op)) {
+  if (is_wait_send(action.op)) {
     require_at(positions.sent[tag] != Positions::kNever, schedule, rank, i,
                "waits for a send that has not started");
   }
@@ -172,7 +151,7 @@ void place_message(const Schedule& schedule, int32_t rank, size_t i, Positions& 
 // One send after its producer, one receive before its consumer, one wait after its send. Returns the number
 // of messages.
 int64_t check_messages(const Schedule& schedule) {
-  const bool has_waits = contains(schedule, is_wait);
+  const bool has_waits = contains(schedule, is_wait_send);
   Positions positions(schedule.shape);
   int64_t messages = 0;
   const auto for_each = [&](auto visit) {
@@ -181,11 +160,19 @@ int64_t check_messages(const Schedule& schedule) {
     }
   };
   for_each([&](int32_t rank, size_t i, const Action& action) {
-    if (is_compute(action.op)) {
-      const std::optional<Handover> output = output_of(schedule, rank, action);
-      if (output) positions.made[static_cast<size_t>(output->tag)] = static_cast<uint32_t>(i);
-    } else if (action.op != Op::kOptimizerStep) {
-      place_message(schedule, rank, i, positions);
+    switch (class_of(action.op)) {
+      case OpClass::kCompute:
+        if (const std::optional<Handover> output = output_of(schedule, rank, action)) {
+          positions.made[static_cast<size_t>(output->tag)] = static_cast<uint32_t>(i);
+        }
+        break;
+      case OpClass::kSend:
+      case OpClass::kReceive:
+      case OpClass::kWaitSend:
+        place_message(schedule, rank, i, positions);
+        break;
+      case OpClass::kStepEnd:
+        break;
     }
   });
   for_each([&](int32_t rank, size_t i, const Action& action) {
@@ -237,9 +224,11 @@ void check_pair_orders(const Schedule& schedule) {
   }
 }
 
-std::string_view reason(const Action& action, bool is_own_rank) {
+std::string_view reason(Op op, bool is_own_rank) {
+  if (op == Op::kWaitReduceTied) return "needs the other tied stage's REDUCE_TIED";
+  if (op == Op::kWaitNorm) return "needs the NORM of every rank";
   if (is_own_rank) return "needs what this same rank makes only later";
-  return is_send(action.op) ? "blocks until its receive is posted" : "needs what has not been sent";
+  return is_send(op) ? "blocks until its receive is posted" : "needs what has not been sent";
 }
 
 [[noreturn]] void refuse_stuck(const Schedule& schedule, const Replay& replay) {
@@ -255,7 +244,7 @@ std::string_view reason(const Action& action, bool is_own_rank) {
     text += i == 0 ? cat(location(schedule, circle[i], replay.position(circle[i])), ": deadlock: it ")
                    : cat("; rank ", circle[i], ", position ", replay.position(circle[i]), " (",
                          to_string(action), ") ");
-    text += reason(action, circle.size() == 1);
+    text += reason(action.op, circle.size() == 1);
     if (circle.size() > 1)
       text += cat(", so rank ", circle[i], " waits for rank ", *replay.blocked_on(circle[i]));
   }
@@ -270,20 +259,34 @@ void check_progress(const Schedule& schedule, bool with_messages) {
   Replay replay(std::move(lengths));
   std::vector<char> is_available(static_cast<size_t>(hand_over_count(schedule.shape)));
   std::vector<char> is_posted(is_available.size());
+  const Durations no_time;
+  StepEndClock<Seconds> step_end(schedule, no_time);
   replay.run([&](int32_t rank, size_t position) -> std::optional<int32_t> {
     const Action& action = list_of(schedule, rank)[position];
-    if (is_compute(action.op)) {
-      const std::optional<Handover> input = input_of(schedule, rank, action);
-      if (input && !is_available[static_cast<size_t>(input->tag)]) return input->from.rank;
-      const std::optional<Handover> output = output_of(schedule, rank, action);
-      if (output && (!with_messages || output->is_local()))
-        is_available[static_cast<size_t>(output->tag)] = true;
-    } else if (is_receive(action.op)) {
-      is_posted[static_cast<size_t>(message_of(schedule, rank, action)->tag)] = true;
-    } else if (is_send(action.op)) {
-      const Handover message = *message_of(schedule, rank, action);
-      if (!is_posted[static_cast<size_t>(message.tag)]) return message.to.rank;
-      is_available[static_cast<size_t>(message.tag)] = true;
+    switch (class_of(action.op)) {
+      case OpClass::kCompute: {
+        const std::optional<Handover> input = input_of(schedule, rank, action);
+        if (input && !is_available[static_cast<size_t>(input->tag)]) return input->from.rank;
+        const std::optional<Handover> output = output_of(schedule, rank, action);
+        if (output && (!with_messages || output->is_local()))
+          is_available[static_cast<size_t>(output->tag)] = true;
+        return std::nullopt;
+      }
+      case OpClass::kSend: {
+        const Handover message = *message_of(schedule, rank, action);
+        if (!is_posted[static_cast<size_t>(message.tag)]) return message.to.rank;
+        is_available[static_cast<size_t>(message.tag)] = true;
+        return std::nullopt;
+      }
+      case OpClass::kReceive:
+        is_posted[static_cast<size_t>(message_of(schedule, rank, action)->tag)] = true;
+        return std::nullopt;
+      case OpClass::kWaitSend:
+        return std::nullopt;
+      case OpClass::kStepEnd: {
+        Seconds now{0};
+        return step_end.try_action(rank, action, now);
+      }
     }
     return std::nullopt;
   });
@@ -324,14 +327,14 @@ std::vector<int32_t> peak_live_activations(const Schedule& schedule) {
 CheckReport check(const Schedule& schedule) {
   validate(schedule);
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) check_compute(schedule, rank);
-  check_optimizer_step(schedule);
-  const bool with_messages = has_messages(schedule) || contains(schedule, is_wait);
+  check_step_end(schedule);
+  const bool with_messages = has_messages(schedule) || contains(schedule, is_wait_send);
   CheckReport report = {.messages = with_messages ? check_messages(schedule) : crossings(schedule)};
   if (with_messages) check_pair_orders(schedule);
   check_progress(schedule, with_messages);
   report.peak_live_activations = peak_live_activations(schedule);
   report.peak_outstanding_sends = peaks(schedule, [](Op op) {
-    return is_send(op) ? 1 : is_wait(op) ? -1 : 0;
+    return is_send(op) ? 1 : is_wait_send(op) ? -1 : 0;
   });
   return report;
 }

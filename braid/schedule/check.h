@@ -28,7 +28,11 @@ struct CheckReport {
 ///    depend on their order, and that one makes losses the same, bit for bit, for every schedule;
 ///  - the last stage's forwards come in ascending order of microbatches for the same reason: a head makes the
 ///  gradients of its own weights there;
-///  - the optimizer step, if there is one, ends the compute of every rank;
+///  - if any rank's list ends the step, every rank's does as step_end says: one REDUCE_TIED and its wait for
+///    each pair of tied stages that the rank has a part in, in the same order on all ranks, after all
+///    messages and after what completes the gradient; one NORM after everything that it counts; one WAIT_NORM
+///    after that if the norm scales the update, else none; one UPDATE of each chunk after everything that the
+///    chunk computes, its WAIT_REDUCE_TIED and the WAIT_NORM;
 ///  - if it has messages: each tensor that crosses ranks is sent once after it was made and received once
 ///  before it is
 ///    used, and between two ranks all sends and receives come in the same order; if it has waits:

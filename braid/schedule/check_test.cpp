@@ -33,9 +33,9 @@ std::string verdict(const Schedule& schedule) {
 TEST(Check, ReportsWhatAGoodScheduleCosts) {
   const CheckReport report =
       check(mine(3, {"F0 F1 SEND_F0 SEND_F1 RECV_B0 B0 WAIT_SEND_F0 F2 RECV_B1 SEND_F2 B1 "
-                     "WAIT_SEND_F1 RECV_B2 B2 WAIT_SEND_F2 OPTIMIZER_STEP",
+                     "WAIT_SEND_F1 RECV_B2 B2 WAIT_SEND_F2 NORM WAIT_NORM UPDATE",
                      "RECV_F0 F0 RECV_F1 B0 SEND_B0 F1 RECV_F2 WAIT_SEND_B0 B1 SEND_B1 F2 "
-                     "B2 SEND_B2 WAIT_SEND_B1 WAIT_SEND_B2 OPTIMIZER_STEP"}));
+                     "B2 SEND_B2 WAIT_SEND_B1 WAIT_SEND_B2 NORM WAIT_NORM UPDATE"}));
   EXPECT_EQ(report.peak_live_activations, (std::vector<int32_t>{2, 1}));
   EXPECT_EQ(report.peak_outstanding_sends, (std::vector<int32_t>{2, 2}));
   EXPECT_EQ(report.messages, 6);
@@ -97,15 +97,6 @@ TEST(CheckRefuses, LossesThatWouldAddUpInAnotherOrder) {
       "schedule mine, rank 1, position 0 (F1): the last stage's forwards must come in ascending order of "
       "microbatches, the next is 0 (the loss is made there, and with it gradients that add up)");
   EXPECT_EQ(verdict(mine(2, {"F1 F0 B0 B1", "F0 F1 B0 B1"})), "good") << "elsewhere it is free";
-}
-
-TEST(CheckRefuses, OptimizerStepsThatAreMissingDoubledOrTooEarly) {
-  EXPECT_EQ(verdict(mine(1, {"F0 OPTIMIZER_STEP B0"})),
-            "schedule mine, rank 0, position 2 (B0): computes after the optimizer step");
-  EXPECT_EQ(verdict(mine(1, {"F0 B0 OPTIMIZER_STEP OPTIMIZER_STEP"})),
-            "schedule mine, rank 0, position 3 (OPTIMIZER_STEP): a second optimizer step");
-  EXPECT_EQ(verdict(mine(1, {"F0 B0 OPTIMIZER_STEP", "F0 B0"})),
-            "schedule mine, rank 1, the end: OPTIMIZER_STEP is missing, other ranks have it");
 }
 
 // Each row of a good pair, with one thing wrong.

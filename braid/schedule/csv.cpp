@@ -29,10 +29,10 @@ struct Cell {
   std::string_view text;
 };
 
-// A compute action of a stage.
+// Op, stage and microbatch as far as the op has them: "2F0", "1UPDATE", "NORM".
 struct StageAction {
   Op op = Op::kForward;
-  int32_t stage = 0;
+  std::optional<int32_t> stage;
   int32_t microbatch = 0;
 };
 
@@ -72,7 +72,7 @@ class Reader {
       list.reserve(row.size());
       for (const StageAction& action : row) {
         list.push_back({.op = action.op,
-                        .chunk = place_of(schedule, action.stage).chunk,
+                        .chunk = action.stage ? place_of(schedule, *action.stage).chunk : 0,
                         .microbatch = action.microbatch});
       }
     }
@@ -81,7 +81,7 @@ class Reader {
 
  private:
   template <typename... Parts>
-  [[noreturn]] void refuse(const Cell& cell, const Parts&... parts) const {
+  [[noreturn]] void reject(const Cell& cell, const Parts&... parts) const {
     throw ConfigError(cat("schedule ", name_, ", row ", cell.row + 1, ", cell ", cell.number + 1, " (\"",
                           printable(cell.text), "\"): ", parts...));
   }
@@ -99,7 +99,7 @@ class Reader {
     if (cell.text.front() != '(') return read_action(cell, cell.text);
     const size_t close = cell.text.find(')');
     if (close == std::string_view::npos || cell.text.substr(close + 1) != kOverlap) {
-      refuse(cell, "a compound action ends in )", kOverlap, ", as in (5F3;2B1)", kOverlap);
+      reject(cell, "a compound action ends in )", kOverlap, ", as in (5F3;2B1)", kOverlap);
     }
     for (const std::string& part : split(cell.text.substr(1, close - 1), ';')) read_action(cell, trim(part));
   }
@@ -109,46 +109,54 @@ class Reader {
     const size_t number = std::min(text.find_first_of(kDigits, type), text.size());
     const std::string_view type_text = text.substr(type, number - type);
     if (std::find(kCommunication.begin(), kCommunication.end(), type_text) != kCommunication.end()) {
-      refuse(cell, "give compute actions only (PyTorch's compute_only format): braid places messages itself");
+      reject(cell,
+             "give compute actions (PyTorch's compute_only format), or those with the end of the step: braid "
+             "places "
+             "messages itself");
     }
     const std::optional<Op> op = parse_type(type_text);
     const std::string_view microbatch_text = text.substr(number);
-    if (!op || type == 0 || microbatch_text.empty() ||
+    if (!op || (type == 0) != (indices_of(*op) == Indices::kNone) ||
+        microbatch_text.empty() == (indices_of(*op) == Indices::kMicrobatch) ||
         microbatch_text.find_first_not_of(kDigits) != std::string_view::npos) {
-      refuse(
-          cell,
-          "write stage, type and microbatch, as in 2F0; the types are F, B (whole backward), I (gradient of "
-          "the input) and W (gradients of the weights); or two at once, as in (5F3;2B1)",
-          kOverlap);
+      reject(cell,
+             "write stage, type and microbatch, as in 2F0, where the types are F, B (whole backward), I "
+             "(gradient of the input) and W (gradients of the weights); or two at once, as in (5F3;2B1)",
+             kOverlap,
+             "; or what ends a step, as in 2UPDATE, 2REDUCE_TIED, 2WAIT_REDUCE_TIED, NORM and WAIT_NORM");
     }
-    const int32_t stage = parse_index(cell, text.substr(0, type), "stage");
-    const int32_t microbatch = parse_index(cell, microbatch_text, "microbatch");
-    place(cell, stage);
-    if (microbatch > last_microbatch_) {
-      last_microbatch_ = microbatch;
+    StageAction& action = rows_.back().emplace_back(StageAction{.op = *op});
+    if (type > 0) {
+      action.stage = parse_index(cell, text.substr(0, type), "stage");
+      place(cell, *action.stage);
+    }
+    if (!is_compute(*op)) return;
+    action.microbatch = parse_index(cell, microbatch_text, "microbatch");
+    if (action.microbatch > last_microbatch_) {
+      last_microbatch_ = action.microbatch;
       last_microbatch_cell_ = cell;
     }
-    rows_.back().push_back({.op = *op, .stage = stage, .microbatch = microbatch});
-    ++actions_;
+    ++compute_actions_;
   }
 
   static std::optional<Op> parse_type(std::string_view text) {
-    for (const Op op : {Op::kForward, Op::kBackward, Op::kBackwardInput, Op::kBackwardWeight}) {
-      if (text == to_string(op)) return op;
+    for (int i = 0; i < kOpCount; ++i) {
+      const auto op = static_cast<Op>(i);
+      if (text == to_string(op) && (is_compute(op) || is_step_end(op))) return op;
     }
     return std::nullopt;
   }
 
   int32_t parse_index(const Cell& cell, std::string_view digits, std::string_view what) const {
     const std::optional<int64_t> value = parse_int(digits);
-    if (!value || *value > kMostIndex) refuse(cell, "a ", what, " may be at most ", kMostIndex);
+    if (!value || *value > kMostIndex) reject(cell, "a ", what, " may be at most ", kMostIndex);
     return static_cast<int32_t>(*value);
   }
 
   void place(const Cell& cell, int32_t stage) {
     const auto [found, is_new] = first_of_stage_.try_emplace(stage, cell);
     if (found->second.row == cell.row) return;
-    refuse(cell, "stage ", stage, " is in row ", found->second.row + 1, ", cell ", found->second.number + 1,
+    reject(cell, "stage ", stage, " is in row ", found->second.row + 1, ", cell ", found->second.number + 1,
            " too: a stage lives on one rank");
   }
 
@@ -161,10 +169,10 @@ class Reader {
     require_equal_rows();
     const int64_t microbatches = int64_t{last_microbatch_} + 1;
     // F and B at the least, for each stage and microbatch.
-    if (actions_ / 2 / stages < microbatches) {
-      refuse(last_microbatch_cell_,
+    if (compute_actions_ / 2 / stages < microbatches) {
+      reject(last_microbatch_cell_,
              "an F and a B of every microbatch up to this one on every stage would be ",
-             2 * stages * microbatches, " actions, but there are only ", actions_);
+             2 * stages * microbatches, " actions, but there are only ", compute_actions_);
     }
     return {.ranks = static_cast<int32_t>(ranks),
             .chunks_per_rank = static_cast<int32_t>(stages / ranks),
@@ -175,7 +183,7 @@ class Reader {
     int32_t expected = 0;
     for (const auto& [stage, cell] : first_of_stage_) {
       if (stage != expected) {
-        refuse(cell, "stage ", stage, " is there, but stage ", expected,
+        reject(cell, "stage ", stage, " is there, but stage ", expected,
                " is in no row: number them from 0 without a gap");
       }
       ++expected;
@@ -196,7 +204,7 @@ class Reader {
   std::string name_;
   Rows rows_;
   std::map<int32_t, Cell> first_of_stage_;
-  int64_t actions_ = 0;
+  int64_t compute_actions_ = 0;
   int32_t last_microbatch_ = -1;
   Cell last_microbatch_cell_;
 };
@@ -209,12 +217,15 @@ std::string to_csv(const Schedule& schedule) {
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
     bool is_first = true;
     for (const Action& action : schedule.ranks[static_cast<size_t>(rank)]) {
-      if (!is_compute(action.op)) continue;
+      if (!is_compute(action.op) && !is_step_end(action.op)) continue;
       if (!is_first) text += ',';
       is_first = false;
-      text += std::to_string(stage_of(schedule, {.rank = rank, .chunk = action.chunk}));
+      const Indices indices = indices_of(action.op);
+      if (indices != Indices::kNone) {
+        text += std::to_string(stage_of(schedule, {.rank = rank, .chunk = action.chunk}));
+      }
       text += to_string(action.op);
-      text += std::to_string(action.microbatch);
+      if (indices == Indices::kMicrobatch) text += std::to_string(action.microbatch);
     }
     text += '\n';
   }

@@ -19,7 +19,10 @@ TEST(ToCsv, GoldenOneFOneB) {
       "0F0,0F1,0B0,0B1\n"
       "1F0,1B0,1F1,1B1\n";
   EXPECT_EQ(to_csv(schedule), expected);
-  EXPECT_EQ(to_csv(lower(schedule, {})), expected) << "compute actions only";
+  EXPECT_EQ(to_csv(lower(schedule, {.step_end = {.tied = {{0, 1}}}})),
+            "0F0,0F1,0B0,0B1,0REDUCE_TIED,0WAIT_REDUCE_TIED,NORM,WAIT_NORM,0UPDATE\n"
+            "1F0,1B0,1F1,1B1,1REDUCE_TIED,NORM,WAIT_NORM,1WAIT_REDUCE_TIED,1UPDATE\n")
+      << "no messages";
 }
 
 TEST(ToCsv, CellsNameStagesNotChunks) {
@@ -66,6 +69,13 @@ Schedule random_schedule(std::mt19937& random) {
           list.push_back({Op::kBackwardWeight, chunk, i});
         }
       }
+    }
+    for (uint32_t i = random() % 4; i > 0; --i) {
+      for (const Op op : {Op::kReduceTied, Op::kWaitReduceTied, Op::kUpdate}) {
+        list.push_back(
+            {.op = op, .chunk = static_cast<int32_t>(random() % 3) % schedule.shape.chunks_per_rank});
+      }
+      list.push_back({.op = random() % 2 == 0 ? Op::kNorm : Op::kWaitNorm});
     }
     std::shuffle(list.begin(), list.end(), random);
   }
@@ -117,14 +127,49 @@ TEST(FromCsv, InfersThePlacementFromTheRows) {
   EXPECT_EQ(from_csv("0F0,3F0,3B0,0B0\n1F0,2F0,2B0,1B0\n", "mine").placement, Placement::kV);
 }
 
+// The pass leaves what the file places, and check proves it.
+TEST(FromCsv, TheEndOfTheStepStaysWhereTheFileHasIt) {
+  const std::string text =
+      "0F0,0F1,2F0,2F1,2B0,2B1,2UPDATE,0B0,0B1,NORM,0UPDATE\n"
+      "1F0,1F1,3F0,3B0,3F1,3B1,1B0,1B1,3UPDATE,NORM,1UPDATE\n";
+  const LowerOptions options = {.step_end = {.norm_use = NormUse::kReportedOnly}};
+  EXPECT_EQ(to_csv(lower(from_csv(text, "mine"), options)), text);
+  try {
+    lower(from_csv(text, "mine"), {});
+    ADD_FAILURE() << "accepted updates before the norm that scales them";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "schedule mine, rank 0, position 6 (UPDATEc1): needs WAIT_NORM before it");
+  }
+}
+
 TEST(FromCsvRefuses, CellsThatAreNoComputeAction) {
   const std::string form =
-      ": write stage, type and microbatch, as in 2F0; the types are F, B (whole backward), I (gradient of "
-      "the "
-      "input) and W (gradients of the weights); or two at once, as in (5F3;2B1)OVERLAP_F_B";
-  for (const std::string cell :
-       {"F0", "0F", "0X0", "0F0x", "0F0 0B0", "0f0", "-1F0", "+0F0", "0F-1", "0F1.5", "0", "x",
-        "0OVERLAP_F_B", "()OVERLAP_F_B", "(1F0;)OVERLAP_F_B", "(1F0;(1B0)OVERLAP_F_B", "\"0F0\""}) {
+      ": write stage, type and microbatch, as in 2F0, where the types are F, B (whole backward), I (gradient "
+      "of the input) and W (gradients of the weights); or two at once, as in (5F3;2B1)OVERLAP_F_B; or what "
+      "ends a step, as in 2UPDATE, 2REDUCE_TIED, 2WAIT_REDUCE_TIED, NORM and WAIT_NORM";
+  for (const std::string cell : {"F0",
+                                 "0F",
+                                 "0X0",
+                                 "0F0x",
+                                 "0F0 0B0",
+                                 "0f0",
+                                 "-1F0",
+                                 "+0F0",
+                                 "0F-1",
+                                 "0F1.5",
+                                 "0",
+                                 "x",
+                                 "0OVERLAP_F_B",
+                                 "()OVERLAP_F_B",
+                                 "(1F0;)OVERLAP_F_B",
+                                 "(1F0;(1B0)OVERLAP_F_B",
+                                 "\"0F0\"",
+                                 "UPDATE",
+                                 "0UPDATE0",
+                                 "0NORM",
+                                 "NORM0",
+                                 "0UPDATEc1"}) {
     EXPECT_EQ(refusal("0F0,0B0\n1F0,," + cell + ",1B0\n"),
               "schedule mine, row 2, cell 3 (\"" + cell + "\")" + form);
   }
@@ -145,7 +190,8 @@ TEST(FromCsvRefuses, MessagesAndOtherThingsThatBraidPlacesItself) {
     EXPECT_EQ(
         refusal("0F0," + cell + ",0B0"),
         "schedule mine, row 1, cell 2 (\"" + cell +
-            "\"): give compute actions only (PyTorch's compute_only format): braid places messages itself");
+            "\"): give compute actions (PyTorch's compute_only format), or those with the end of the step: "
+            "braid places messages itself");
   }
 }
 

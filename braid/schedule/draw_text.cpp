@@ -9,6 +9,7 @@
 #include "braid/base/error.h"
 #include "braid/base/text.h"
 #include "braid/schedule/simulate.h"
+#include "braid/schedule/step_interval.h"
 
 namespace braid::schedule {
 namespace {
@@ -55,13 +56,26 @@ Style style_of(Op op) {
   switch (op) {
     case Op::kForward:
       return Style::kForward;
+    case Op::kBackward:
+      return Style::kBackward;
     case Op::kBackwardInput:
       return Style::kBackwardInput;
     case Op::kBackwardWeight:
       return Style::kBackwardWeight;
-    default:
-      return Style::kBackward;
+    case Op::kSendForward:
+    case Op::kRecvForward:
+    case Op::kSendBackward:
+    case Op::kRecvBackward:
+    case Op::kWaitSendForward:
+    case Op::kWaitSendBackward:
+    case Op::kReduceTied:
+    case Op::kWaitReduceTied:
+    case Op::kNorm:
+    case Op::kWaitNorm:
+    case Op::kUpdate:
+      return Style::kIdle;
   }
+  return Style::kIdle;
 }
 
 // "F3", or "bF3" with several chunks.
@@ -156,15 +170,30 @@ std::string legend(const Schedule& schedule) {
   return text + "\n";
 }
 
-// Ranks in a row that are alike are told once: "4 3 2 1", or "24 on every rank".
-std::string peaks_text(const std::vector<int32_t>& peaks) {
-  if (peaks.size() > 1 &&
-      std::adjacent_find(peaks.begin(), peaks.end(), std::not_equal_to<>()) == peaks.end()) {
-    return cat(peaks.front(), " on every rank");
+// Numbers of ranks that are alike are given once: "4 3 2 1", or "24 on every rank".
+std::string per_rank_text(const std::vector<int32_t>& numbers) {
+  if (numbers.size() > 1 &&
+      std::adjacent_find(numbers.begin(), numbers.end(), std::not_equal_to<>()) == numbers.end()) {
+    return cat(numbers.front(), " on every rank");
   }
   std::string text;
-  for (const int32_t peak : peaks) text += (text.empty() ? "" : " ") + std::to_string(peak);
+  for (const int32_t number : numbers) text += (text.empty() ? "" : " ") + std::to_string(number);
   return text;
+}
+
+std::string step_end_text(const Schedule& schedule, const Simulation& simulation) {
+  if (!uses(schedule, Op::kUpdate)) return "";
+  std::vector<int32_t> slots;
+  for (size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
+    const std::vector<Action>& list = schedule.ranks[rank];
+    const auto update =
+        std::find_if(list.begin(), list.end(), [](const Action& action) { return action.op == Op::kUpdate; });
+    if (update == list.end()) return "";
+    const Interval& interval = simulation.ranks[rank][static_cast<size_t>(update - list.begin())];
+    slots.push_back(static_cast<int32_t>(std::llround(interval.start.count())));
+  }
+  return cat("slot of the first update per rank: ", per_rank_text(slots), "; repeated steps take ",
+             brief(step_interval(schedule, Durations{}).count(), 6), " slots each\n");
 }
 
 }  // namespace
@@ -192,8 +221,8 @@ std::string draw_text(const Schedule& schedule, const DrawOptions& options) {
   text += "\n" + legend(schedule);
   text += cat(count_text(static_cast<int64_t>(slots), "slot"), " in all; bubble ",
               fixed(100.0 * simulation.bubble_rate, 1), "% (", idle, " of ", span,
-              "); peak live activations per rank: ", peaks_text(simulation.peak_live_activations), "\n");
-  return text;
+              "); peak live activations per rank: ", per_rank_text(simulation.peak_live_activations), "\n");
+  return text + step_end_text(schedule, simulation);
 }
 
 }  // namespace braid::schedule

@@ -23,7 +23,23 @@ TEST(DrawText, GoldenOneFOneB) {
       "F forward, [B] backward, · idle; the number is the microbatch\n"
       "33 slots in all; bubble 27.3% (9 of 33); peak live activations per rank: 4 3 2 1\n";
   EXPECT_EQ(draw_text(schedule, {}), expected);
-  EXPECT_EQ(draw_text(lower(schedule, {}), {}), expected) << "messages are not drawn";
+  EXPECT_EQ(
+      draw_text(lower(schedule, {}), {}),
+      expected + "slot of the first update per rank: 33 on every rank; repeated steps take 33 slots each\n")
+      << "messages are not drawn";
+}
+
+TEST(DrawText, SaysWhatTheEndOfTheStepCosts) {
+  const Schedule schedule = generate("ZBH2", {.ranks = 3, .microbatches = 5});
+  const auto last_line = [&](NormUse norm_use) {
+    std::string text = draw_text(lower(schedule, {.step_end = {.norm_use = norm_use}}), {});
+    text.pop_back();
+    return text.substr(text.rfind('\n') + 1);
+  };
+  EXPECT_EQ(last_line(NormUse::kScalesUpdate),
+            "slot of the first update per rank: 17 on every rank; repeated steps take 17 slots each");
+  EXPECT_EQ(last_line(NormUse::kReportedOnly),
+            "slot of the first update per rank: 15 16 17; repeated steps take 15 slots each");
 }
 
 TEST(DrawText, WideDrawingsContinueInASecondBandAndNumbersStayApart) {

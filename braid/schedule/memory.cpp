@@ -41,7 +41,6 @@ std::string amount_text(const Memory& memory, int64_t amount) {
 }
 
 int64_t memory_change(const Schedule& schedule, const Memory& memory, int32_t rank, const Action& action) {
-  if (!is_compute(action.op)) return 0;
   const StageMemory& kept = memory.of(stage_of(schedule, {.rank = rank, .chunk = action.chunk}));
   switch (action.op) {
     case Op::kForward:
@@ -50,9 +49,22 @@ int64_t memory_change(const Schedule& schedule, const Memory& memory, int32_t ra
       return -kept.forward_to_backward;
     case Op::kBackwardInput:
       return kept.backward_to_weight - kept.forward_to_backward;
-    default:
+    case Op::kBackwardWeight:
       return -kept.backward_to_weight;
+    case Op::kSendForward:
+    case Op::kRecvForward:
+    case Op::kSendBackward:
+    case Op::kRecvBackward:
+    case Op::kWaitSendForward:
+    case Op::kWaitSendBackward:
+    case Op::kReduceTied:
+    case Op::kWaitReduceTied:
+    case Op::kNorm:
+    case Op::kWaitNorm:
+    case Op::kUpdate:
+      return 0;
   }
+  return 0;
 }
 
 std::vector<int64_t> peak_memory(const Schedule& schedule, const Memory& memory) {

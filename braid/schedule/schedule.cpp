@@ -10,6 +10,37 @@ namespace {
 
 bool is_odd(int32_t value) { return value % 2 != 0; }
 
+bool contains(const Schedule& schedule, bool (*wanted)(Op)) {
+  return std::any_of(schedule.ranks.begin(), schedule.ranks.end(), [&](const std::vector<Action>& list) {
+    return std::any_of(list.begin(), list.end(), [&](const Action& action) { return wanted(action.op); });
+  });
+}
+
+bool is_between_ranks(Op op) { return is_send(op) || is_receive(op); }
+
+bool exists(const Action& action, const PipelineShape& shape) {
+  const Indices indices = indices_of(action.op);
+  return static_cast<int>(action.op) < kOpCount && 0 <= action.chunk &&
+         action.chunk < (indices == Indices::kNone ? 1 : shape.chunks_per_rank) && 0 <= action.microbatch &&
+         action.microbatch < (indices == Indices::kMicrobatch ? shape.microbatches : 1);
+}
+
+void validate(const StepEnd& step_end, const Schedule& schedule) {
+  std::vector<int32_t> seen;
+  for (const auto& [first, last, made_in_forward] : step_end.tied) {
+    require<ConfigError>(0 <= first && first <= last && last < schedule.shape.stages(), "schedule ",
+                         schedule.name, ": stages ", first, " and ", last, " of ", schedule.shape.stages(),
+                         " cannot be tied: give two that exist in ascending order");
+    seen.push_back(first);
+    if (first != last) seen.push_back(last);
+  }
+  std::sort(seen.begin(), seen.end());
+  const auto twice = std::adjacent_find(seen.begin(), seen.end());
+  if (twice != seen.end()) {
+    throw ConfigError(cat("schedule ", schedule.name, ": stage ", *twice, " is tied twice"));
+  }
+}
+
 // What leaves `stage` as `payload`; nothing where the pipeline ends.
 std::optional<Handover> leaving(const Schedule& schedule, int32_t stage, Payload payload,
                                 int32_t microbatch) {
@@ -90,17 +121,12 @@ void validate(const Schedule& schedule) {
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
     const std::vector<Action>& list = schedule.ranks[static_cast<size_t>(rank)];
     for (size_t i = 0; i < list.size(); ++i) {
-      const Action& action = list[i];
-      if (action.op <= Op::kOptimizerStep && 0 <= action.chunk &&
-          action.chunk < schedule.shape.chunks_per_rank && 0 <= action.microbatch &&
-          action.microbatch < schedule.shape.microbatches) {
-        continue;
-      }
-      throw ConfigError(cat(location(schedule, rank, i), ": there is no such action with ",
-                            schedule.shape.chunks_per_rank, " chunks per rank and ",
-                            schedule.shape.microbatches, " microbatches"));
+      require_at(exists(list[i], schedule.shape), schedule, rank, i, "there is no such action with ",
+                 schedule.shape.chunks_per_rank, " chunks per rank and ", schedule.shape.microbatches,
+                 " microbatches");
     }
   }
+  validate(schedule.step_end, schedule);
 }
 
 Place place_of(const Schedule& schedule, int32_t stage) {
@@ -153,9 +179,18 @@ std::optional<Handover> message_of(const Schedule& schedule, int32_t rank, const
       return arriving(schedule, stage, Payload::kActivation, action.microbatch);
     case Op::kRecvBackward:
       return arriving(schedule, stage, Payload::kGradient, action.microbatch);
-    default:
+    case Op::kForward:
+    case Op::kBackward:
+    case Op::kBackwardInput:
+    case Op::kBackwardWeight:
+    case Op::kReduceTied:
+    case Op::kWaitReduceTied:
+    case Op::kNorm:
+    case Op::kWaitNorm:
+    case Op::kUpdate:
       return std::nullopt;
   }
+  return std::nullopt;
 }
 
 Action send_action(const Handover& message) {
@@ -176,12 +211,23 @@ Action wait_action(const Handover& message) {
           .microbatch = message.microbatch};
 }
 
-bool has_messages(const Schedule& schedule) {
-  return std::any_of(schedule.ranks.begin(), schedule.ranks.end(), [](const std::vector<Action>& list) {
-    return std::any_of(list.begin(), list.end(),
-                       [](const Action& action) { return is_send(action.op) || is_receive(action.op); });
-  });
+bool has_messages(const Schedule& schedule) { return contains(schedule, is_between_ranks); }
+
+std::vector<TiedReduction> tied_reductions(const Schedule& schedule, int32_t rank) {
+  std::vector<TiedReduction> result;
+  for (const TiedStages& tied : schedule.step_end.tied) {
+    const Place first = place_of(schedule, tied.first);
+    const Place last = place_of(schedule, tied.last);
+    if (first.rank == rank) {
+      result.push_back({.chunk = first.chunk, .other = last, .counts_in_norm = true});
+    } else if (last.rank == rank) {
+      result.push_back({.chunk = last.chunk, .other = first, .made_in_forward = tied.last_made_in_forward});
+    }
+  }
+  return result;
 }
+
+bool has_step_end(const Schedule& schedule) { return contains(schedule, is_step_end); }
 
 std::string to_string(const Schedule& schedule) {
   std::string text = schedule.name + "\n";

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "braid/base/error.h"
 #include "braid/schedule/action.h"
 
 namespace braid::schedule {
@@ -46,11 +47,38 @@ struct StageTable {
   friend bool operator==(const StageTable&, const StageTable&) = default;
 };
 
+/// Two stages that hold the same weight, whose gradients are added at the end of a step. The weight counts in
+/// the gradient norm with the first of them. They may be one and the same stage.
+struct TiedStages {
+  int32_t first = 0;
+  int32_t last = 0;
+  /// The last stage makes its gradient of the weight in F, as a head may that has the loss there, so that it
+  /// is complete before W. Used where the stages are on two ranks.
+  bool last_made_in_forward = false;
+
+  friend bool operator==(const TiedStages&, const TiedStages&) = default;
+};
+
+/// What the gradient norm of all ranks is for.
+enum class NormUse : uint8_t {
+  kScalesUpdate,  // clipping: every update waits for it
+  kReportedOnly,  // no update waits for it; it arrives during the next step
+};
+
+/// How a step turns its gradients into new weights.
+struct StepEnd {
+  std::vector<TiedStages> tied{};  // each stage at most once
+  NormUse norm_use = NormUse::kScalesUpdate;
+
+  friend bool operator==(const StepEnd&, const StepEnd&) = default;
+};
+
 struct Schedule {
   std::string name;
   PipelineShape shape;
   Placement placement = Placement::kLooped;
-  StageTable table{};                        // empty unless placement is kTable
+  StageTable table{};  // empty unless placement is kTable
+  StepEnd step_end{};
   std::vector<std::vector<Action>> ranks{};  // one ordered list per rank
 
   friend bool operator==(const Schedule&, const Schedule&) = default;
@@ -84,9 +112,9 @@ void place_stages(Schedule& schedule, const std::vector<int32_t>& rank_of_stage)
 /// Throws ConfigError unless every number is at least 1 and their product at most 2^28.
 void validate(const PipelineShape& shape);
 
-/// Throws ConfigError unless the shape is valid, there is one list per rank, and every action's op, chunk and
-/// microbatch exist. This is all that the functions below and simulate need not to read out of bounds; check
-/// proves the rest.
+/// Throws ConfigError unless the shape is valid, there is one list per rank, every action's op, chunk and
+/// microbatch exist, and the stages of step_end exist and are tied once at most. This is all that the
+/// functions below and simulate need not to read out of bounds; check proves the rest.
 void validate(const Schedule& schedule);
 
 /// Where `stage` lives, and which stage lives there. Not checked: stage in [0, stages()), place within the
@@ -116,10 +144,33 @@ Action wait_action(const Handover& message);
 /// Whether it contains sends or receives: then a stage's output leaves its rank only by them.
 bool has_messages(const Schedule& schedule);
 
+/// What one rank does for two tied stages, of which it holds one or both.
+struct TiedReduction {
+  int32_t chunk = 0;  // of the rank's REDUCE_TIED and its wait
+  Place other;        // of the other stage; if that is on this rank too, it has no actions of its own
+  bool counts_in_norm = false;   // the rank holds the first stage, so its norm needs the sum
+  bool made_in_forward = false;  // the chunk's forwards complete its gradient of the weight
+
+  friend bool operator==(const TiedReduction&, const TiedReduction&) = default;
+};
+
+/// Those of `rank`, in the order of step_end.tied. Not checked: the stages exist.
+std::vector<TiedReduction> tied_reductions(const Schedule& schedule, int32_t rank);
+
+/// Whether any rank's list has an action that ends the step.
+bool has_step_end(const Schedule& schedule);
+
 /// The name, then one line per rank: "rank 0: F0 F1 B0 B1".
 std::string to_string(const Schedule& schedule);
 
 /// "rank 2, position 7 (B3)", for error messages; positions count from 0, and one past the end is "the end".
 std::string location(const Schedule& schedule, int32_t rank, size_t position);
+
+/// Throws ConfigError that begins with the location unless `condition`.
+template <typename... Parts>
+void require_at(bool condition, const Schedule& schedule, int32_t rank, size_t position,
+                const Parts&... parts) {
+  if (!condition) throw ConfigError(cat(location(schedule, rank, position), ": ", parts...));
+}
 
 }  // namespace braid::schedule

@@ -9,10 +9,10 @@
 
 #include "braid/base/error.h"
 #include "braid/schedule/check.h"
+#include "braid/schedule/clock.h"
 #include "braid/schedule/replay.h"
 
 namespace braid::schedule {
-namespace {
 
 void validate(const Durations& durations, const PipelineShape& shape) {
   const auto given = std::ssize(durations.stages);
@@ -28,86 +28,39 @@ void validate(const Durations& durations, const PipelineShape& shape) {
     require_time(stage.backward_input, "an input gradient");
     require_time(stage.backward_weight, "a weight gradient");
     require_time(stage.backward(), "a fused backward");
+    require_time(stage.update, "an update");
   }
   require_time(durations.communication, "a message");
+  require_time(durations.tied_exchange, "the exchange of a tied gradient");
+  require_time(durations.norm_exchange, "the exchange of the norms");
 }
 
-class Clock {
- public:
-  Clock(const Schedule& schedule, const Durations& durations)
-      : schedule_(schedule),
-        durations_(durations),
-        with_messages_(has_messages(schedule)),
-        now_(schedule.ranks.size(), Seconds(0)),
-        available_(static_cast<size_t>(hand_over_count(schedule.shape)), kNotYet) {
-    intervals_.resize(schedule.ranks.size());
-    for (size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
-      intervals_[rank].resize(schedule.ranks[rank].size());
-    }
+Seconds StageTimes::of(Op op) const {
+  switch (op) {
+    case Op::kForward:
+      return forward;
+    case Op::kBackward:
+      return backward();
+    case Op::kBackwardInput:
+      return backward_input;
+    case Op::kBackwardWeight:
+      return backward_weight;
+    case Op::kSendForward:
+    case Op::kRecvForward:
+    case Op::kSendBackward:
+    case Op::kRecvBackward:
+    case Op::kWaitSendForward:
+    case Op::kWaitSendBackward:
+    case Op::kReduceTied:
+    case Op::kWaitReduceTied:
+    case Op::kNorm:
+    case Op::kWaitNorm:
+      return Seconds(0);
+    case Op::kUpdate:
+      return update;
   }
-
-  std::optional<int32_t> try_action(int32_t rank, size_t position) {
-    const auto row = static_cast<size_t>(rank);
-    const Action& action = schedule_.ranks[row][position];
-    Seconds start = now_[row];
-    Seconds end = start;
-    if (is_compute(action.op)) {
-      const std::optional<Handover> input = input_of(schedule_, rank, action);
-      if (input) {
-        const Seconds arrival = available_[static_cast<size_t>(input->tag)];
-        if (arrival == kNotYet) return input->from.rank;
-        start = std::max(start, arrival);
-      }
-      end = start + time_of(rank, action);
-      const std::optional<Handover> output = output_of(schedule_, rank, action);
-      if (output && (!with_messages_ || output->is_local())) hand_over(*output, end);
-    } else if (is_send(action.op)) {
-      const std::optional<Handover> message = message_of(schedule_, rank, action);
-      if (message) hand_over(*message, start);
-    } else if (is_wait(action.op)) {
-      const std::optional<Handover> message = message_of(schedule_, rank, action);
-      if (message) end = std::max(end, available_[static_cast<size_t>(message->tag)]);
-    }
-    intervals_[row][position] = {start, end};
-    now_[row] = end;
-    return std::nullopt;
-  }
-
-  std::vector<std::vector<Interval>> take_intervals() { return std::move(intervals_); }
-
- private:
-  static constexpr Seconds kNotYet{-1.0};
-
-  void hand_over(const Handover& output, Seconds time) {
-    const Seconds delay = output.is_local() ? Seconds(0) : durations_.communication;
-    available_[static_cast<size_t>(output.tag)] = time + delay;
-  }
-
-  Seconds time_of(int32_t rank, const Action& action) const {
-    const StageTimes& times = durations_.of(stage_of(schedule_, {.rank = rank, .chunk = action.chunk}));
-    switch (action.op) {
-      case Op::kForward:
-        return times.forward;
-      case Op::kBackward:
-        return times.backward();
-      case Op::kBackwardInput:
-        return times.backward_input;
-      case Op::kBackwardWeight:
-        return times.backward_weight;
-      default:
-        return Seconds(0);
-    }
-  }
-
-  const Schedule& schedule_;
-  const Durations& durations_;
-  bool with_messages_;
-  std::vector<Seconds> now_;
-  std::vector<Seconds> available_;  // by tag
-  std::vector<std::vector<Interval>> intervals_;
-};
-
-}  // namespace
+  return Seconds(0);
+}
 
 void summarise(const Schedule& schedule, Simulation& result) {
   result.step_time = result.longest_span = Seconds(0);
@@ -136,17 +89,12 @@ void summarise(const Schedule& schedule, Simulation& result) {
 Simulation simulate(const Schedule& schedule, const Durations& durations) {
   validate(schedule);
   validate(durations, schedule.shape);
-  Clock clock(schedule, durations);
-  std::vector<size_t> lengths;
-  for (const std::vector<Action>& list : schedule.ranks) lengths.push_back(list.size());
-  Replay replay(std::move(lengths));
-  replay.run([&](int32_t rank, size_t position) { return clock.try_action(rank, position); });
-  if (const std::optional<int32_t> stuck = replay.first_stuck()) {
-    check(schedule);  // has the better words for why
-    throw ConfigError(
-        cat(location(schedule, *stuck, replay.position(*stuck)), ": what it needs never comes"));
-  }
-  Simulation result = {.ranks = clock.take_intervals()};
+  Simulation result;
+  for (const std::vector<Action>& list : schedule.ranks) result.ranks.emplace_back(list.size());
+  run_clock(schedule, durations, std::vector<Seconds>(schedule.ranks.size()),
+            [&](int32_t rank, size_t position, Seconds start, Seconds end) {
+              result.ranks[static_cast<size_t>(rank)][position] = {start, end};
+            });
   summarise(schedule, result);
   result.peak_live_activations = peak_live_activations(schedule);
   return result;

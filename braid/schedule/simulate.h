@@ -12,14 +12,17 @@ namespace braid::schedule {
 
 using Seconds = std::chrono::duration<double>;
 
-/// How long one stage computes on one microbatch.
+/// How long one stage computes: on one microbatch, and for the update.
 struct StageTimes {
   Seconds forward{1.0};
   Seconds backward_input{1.0};
   Seconds backward_weight{1.0};
   std::optional<Seconds> fused_backward{};  ///< unset: the sum of its halves
+  Seconds update{0.0};                      ///< of its weights, once a step
 
   Seconds backward() const { return fused_backward.value_or(backward_input + backward_weight); }
+  /// What an action with `op` takes; 0 for one that only starts something or waits.
+  Seconds of(Op op) const;
 
   friend bool operator==(const StageTimes&, const StageTimes&) = default;
 };
@@ -29,6 +32,10 @@ struct Durations {
   std::vector<StageTimes> stages = {StageTimes{}};
   /// From the start of a send until its message can be used.
   Seconds communication{0.0};
+  /// From when both ranks of a tied weight have started to exchange its gradients until they are added.
+  Seconds tied_exchange{0.0};
+  /// From when the last rank has its norms until all ranks have all norms.
+  Seconds norm_exchange{0.0};
 
   /// Those of one stage. Not checked: there is one.
   const StageTimes& of(int32_t stage) const {
@@ -67,12 +74,18 @@ struct Simulation {
 ///    or at once where both stages are on one rank. Without messages a result is sent when it is made;
 ///  - sending and posting a receive take no time and hold nothing up, so when a receive is posted does not
 ///  matter;
-///  - a wait ends when its message has arrived, and the optimizer step takes no time.
+///  - a wait for a send ends when its message has arrived;
+///  - WAIT_REDUCE_TIED ends `tied_exchange` after both ranks' REDUCE_TIED, at once where both stages are on
+///  one rank; WAIT_NORM ends `norm_exchange` after the last rank's NORM; UPDATE takes its stage's time,
+///  REDUCE_TIED and NORM none.
 /// Time and memory grow with the number of actions: 32 bytes each besides the schedule.
 /// Throws ConfigError if the schedule is not valid or gets stuck, if there are neither 1 nor stages()
 /// durations, or if one is negative or not finite. Source of the definitions: Qi et al. 2023,
 /// arXiv:2401.10241, section 5 and tables 5 and 9.
 Simulation simulate(const Schedule& schedule, const Durations& durations);
+
+/// Throws ConfigError if there are neither 1 nor stages() durations, or if one is negative or not finite.
+void validate(const Durations& durations, const PipelineShape& shape);
 
 /// Computes step_time, longest_span and bubble_rate from result.ranks, simulated or measured, on a clock
 /// whose 0 is the first start. Not checked: there is one interval for each action of `schedule`.

@@ -17,7 +17,7 @@ using schedule::ReceivePosting;
 constexpr std::array kOps = {Op::kForward,          Op::kBackward,     Op::kBackwardInput,
                              Op::kBackwardWeight,   Op::kSendForward,  Op::kRecvForward,
                              Op::kSendBackward,     Op::kRecvBackward, Op::kWaitSendForward,
-                             Op::kWaitSendBackward, Op::kOptimizerStep};
+                             Op::kWaitSendBackward, Op::kNorm};
 
 // Straight, and two V shapes that hand over within the last rank; fused and split backwards.
 std::vector<schedule::Schedule> schedules() {

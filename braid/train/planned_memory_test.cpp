@@ -41,7 +41,7 @@ class Travelling {
       : schedule_(schedule), rank_(rank), message_bytes_(message_bytes) {}
 
   void follow(const Action& action) {
-    const bool is_end_of_send = is_wait(action.op);
+    const bool is_end_of_send = is_wait_send(action.op);
     if (is_receive(action.op)) ++tensors_;
     if (is_end_of_send) --tensors_;
     if (schedule::input_of(schedule_, rank_, action)) --tensors_;

@@ -95,7 +95,7 @@ report::Timeline gather_timeline(const ActionRecorder& recorder, const schedule:
                                  comm::Communicator& pipeline) {
   report::Timeline timeline = {.schedule = schedule, .ranks = {}};
   for (std::vector<Action>& list : timeline.schedule.ranks) {
-    std::erase_if(list, [](const Action& action) { return action.op == Op::kOptimizerStep; });
+    std::erase_if(list, [](const Action& action) { return is_step_end(action.op); });
   }
   for (const std::string& text : pipeline.all_gather_bytes(report::to_text(recorder.records()))) {
     timeline.ranks.push_back(report::records_from_text(text));

@@ -58,7 +58,7 @@ bool has_same_order(const Schedule& one, const Schedule& other) {
 std::vector<Schedule> offer_modes(const PipelineShape& shape, const Workload& workload, BestSchedule& best) {
   std::vector<Schedule> orders;
   for (const Mode& mode : modes()) {
-    if (mode.generate == auto_schedule) continue;
+    if (mode.name == "auto") continue;
     std::optional<Schedule> fitting = try_generate(mode.name, shape, workload);
     if (fitting) best.offer(named(*fitting, cat("auto (", mode.name, ")")));
     std::optional<Schedule> any =

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,7 +20,7 @@ struct Mode {
   std::string_view summary;  ///< one line, for help texts
   /// The only number of chunks per rank that it runs with, or nothing if any will do.
   std::optional<int32_t> chunks{};
-  Schedule (*generate)(const PipelineShape& shape, const Workload& workload) = nullptr;
+  std::function<Schedule(const PipelineShape& shape, const Workload& workload)> generate{};
   bool arranges_for_times = false;  ///< the order depends on the workload's times; every shape will do
 };
 

@@ -1,12 +1,10 @@
-#include "braid/schedule/generators/zb_h1_fused.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "braid/base/error.h"
 #include "braid/schedule/check.h"
-#include "braid/schedule/generators/zb_h1.h"
+#include "braid/schedule/generators/generate.h"
 #include "braid/schedule/memory.h"
 #include "braid/schedule/simulate.h"
 
@@ -51,8 +49,8 @@ TEST(ZbH1Fused, EverySmallPipelineHasTheDocumentedBubbleAndThePeakOfZbH1) {
   for (int32_t p = 1; p <= 8; ++p) {
     for (int32_t m = 1; m <= 24; ++m) {
       SCOPED_TRACE(testing::Message() << "p " << p << " m " << m);
-      const Schedule schedule = zb_h1_fused({.ranks = p, .microbatches = m});
-      const Schedule split = zb_h1({.ranks = p, .microbatches = m});
+      const Schedule schedule = generate("ZBH1-fused", {.ranks = p, .microbatches = m});
+      const Schedule split = generate("ZBH1", {.ranks = p, .microbatches = m});
       ASSERT_EQ(check(schedule).peak_live_activations, check(split).peak_live_activations);
       ASSERT_EQ(peak_memory(schedule, memory), peak_memory(split, memory));
       for (const auto& [f, i, w] : kTimes) {
@@ -70,7 +68,7 @@ TEST(ZbH1Fused, IsAsFarFromPaddlesOrderAsDocumented) {
       SCOPED_TRACE(testing::Message() << "p " << p << " m " << m);
       const Schedule paddle = paddle_order(p, m);
       EXPECT_THROW(check(paddle), ConfigError);
-      const Schedule schedule = zb_h1_fused({.ranks = p, .microbatches = m});
+      const Schedule schedule = generate("ZBH1-fused", {.ranks = p, .microbatches = m});
       for (const auto& [f, i, w] : kTimes) {
         const double theirs = bubble_of(paddle, f, i, w);
         ASSERT_EQ(theirs, (p - 1) * i + std::max((p - 2) * f, (p - 1) * (f - w)));
@@ -82,7 +80,7 @@ TEST(ZbH1Fused, IsAsFarFromPaddlesOrderAsDocumented) {
 }
 
 TEST(ZbH1FusedGolden, FourRanksSevenMicrobatches) {
-  EXPECT_EQ(to_string(zb_h1_fused({.ranks = 4, .microbatches = 7})),
+  EXPECT_EQ(to_string(generate("ZBH1-fused", {.ranks = 4, .microbatches = 7})),
             "ZBH1-fused\n"
             "rank 0: F0 F1 F2 F3 B0 F4 B1 F5 B2 F6 B3 B4 B5 B6\n"
             "rank 1: F0 F1 F2 B0 F3 B1 F4 B2 F5 I3 F6 I4 W3 I5 W4 I6 W5 W6\n"

@@ -29,7 +29,8 @@ class Communication {
         result_{.name = compute.name,
                 .shape = compute.shape,
                 .placement = compute.placement,
-                .table = compute.table},
+                .table = compute.table,
+                .step_end = compute.step_end},
         is_posted_(static_cast<size_t>(hand_over_count(compute.shape))),
         is_available_(is_posted_.size()) {
     result_.ranks.resize(compute.ranks.size());

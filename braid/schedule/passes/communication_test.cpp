@@ -5,8 +5,8 @@
 #include "braid/base/error.h"
 #include "braid/schedule/generators/generate.h"
 #include "braid/schedule/passes/early_receives.h"
-#include "braid/schedule/passes/optimizer_step.h"
 #include "braid/schedule/passes/send_waits.h"
+#include "braid/schedule/passes/step_end.h"
 
 namespace braid::schedule {
 namespace {
@@ -88,12 +88,12 @@ TEST(PostReceivesEarly, GoldenOneFOneB) {
 
 TEST(InsertSendWaits, GoldenOneFOneB) {
   EXPECT_EQ(
-      to_string(insert_send_waits(place_optimizer_step(insert_communication(one_f_one_b_of(2, 4))))),
+      to_string(insert_send_waits(place_step_end(insert_communication(one_f_one_b_of(2, 4))))),
       "1F1B\n"
       "rank 0: F0 SEND_F0 F1 RECV_B0 SEND_F1 B0 WAIT_SEND_F0 F2 RECV_B1 SEND_F2 B1 WAIT_SEND_F1 F3 RECV_B2 "
-      "SEND_F3 B2 RECV_B3 WAIT_SEND_F2 B3 WAIT_SEND_F3 OPTIMIZER_STEP\n"
+      "SEND_F3 B2 RECV_B3 WAIT_SEND_F2 B3 WAIT_SEND_F3 NORM WAIT_NORM UPDATE\n"
       "rank 1: RECV_F0 F0 B0 SEND_B0 RECV_F1 F1 B1 SEND_B1 RECV_F2 F2 WAIT_SEND_B0 B2 SEND_B2 RECV_F3 F3 "
-      "WAIT_SEND_B1 B3 SEND_B3 WAIT_SEND_B2 WAIT_SEND_B3 OPTIMIZER_STEP\n");
+      "WAIT_SEND_B1 B3 SEND_B3 WAIT_SEND_B2 WAIT_SEND_B3 NORM WAIT_NORM UPDATE\n");
 }
 
 TEST(InsertSendWaits, RefusesWhatHasWaitsOrNoMessages) {
@@ -102,15 +102,6 @@ TEST(InsertSendWaits, RefusesWhatHasWaitsOrNoMessages) {
   const Schedule done = insert_send_waits(insert_communication(one_f_one_b_of(2, 2)));
   EXPECT_EQ(refusal([&] { insert_send_waits(done); }), "schedule 1F1B has waits already");
   EXPECT_EQ(insert_send_waits(one_f_one_b_of(1, 2)), one_f_one_b_of(1, 2));
-}
-
-TEST(PlaceOptimizerStep, EndsEveryRankOnce) {
-  const Schedule placed = place_optimizer_step(one_f_one_b_of(2, 1));
-  EXPECT_EQ(to_string(placed),
-            "1F1B\n"
-            "rank 0: F0 B0 OPTIMIZER_STEP\n"
-            "rank 1: F0 B0 OPTIMIZER_STEP\n");
-  EXPECT_EQ(refusal([&] { place_optimizer_step(placed); }), "schedule 1F1B has an optimizer step already");
 }
 
 }  // namespace

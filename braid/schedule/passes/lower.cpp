@@ -5,15 +5,17 @@
 #include "braid/schedule/check.h"
 #include "braid/schedule/passes/communication.h"
 #include "braid/schedule/passes/early_receives.h"
-#include "braid/schedule/passes/optimizer_step.h"
 #include "braid/schedule/passes/send_waits.h"
+#include "braid/schedule/passes/step_end.h"
 
 namespace braid::schedule {
 
 Schedule lower(const Schedule& compute, const LowerOptions& options) {
-  Schedule schedule = insert_communication(place_optimizer_step(compute));
+  Schedule schedule = compute;
+  schedule.step_end = options.step_end;
+  schedule = insert_communication(schedule);
   if (options.receives == ReceivePosting::kEarly) schedule = post_receives_early(schedule);
-  schedule = insert_send_waits(schedule);
+  schedule = insert_send_waits(place_step_end(std::move(schedule)));
   check(schedule);
   return schedule;
 }

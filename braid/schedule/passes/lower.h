@@ -12,10 +12,11 @@ enum class ReceivePosting {
 
 struct LowerOptions {
   ReceivePosting receives = ReceivePosting::kJustInTime;
+  StepEnd step_end{};
 };
 
-/// `compute` with messages, waits and the optimizer step, proved by check. Throws ConfigError if check
-/// refuses it.
+/// `compute` with messages, waits and the end of the step, proved by check. An end of the step that is in its
+/// lists already stays where it is. Throws ConfigError if check rejects it.
 Schedule lower(const Schedule& compute, const LowerOptions& options);
 
 }  // namespace braid::schedule

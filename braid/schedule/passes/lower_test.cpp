@@ -66,7 +66,7 @@ void expect_sound(const Schedule& compute) {
     ASSERT_EQ(report.messages, check(compute).messages);
     for (size_t rank = 0; rank < compute.ranks.size(); ++rank) {
       ASSERT_EQ(compute_of(lowered.ranks[rank]), compute.ranks[rank]);
-      ASSERT_EQ(lowered.ranks[rank].back().op, Op::kOptimizerStep);
+      ASSERT_EQ(lowered.ranks[rank].back().op, Op::kUpdate);
     }
     // Receives are posted early by one compute action at the most, so a wait for its proof holds nothing up.
     ASSERT_EQ(simulate(lowered, {}).step_time, simulate(compute, {}).step_time);
@@ -109,6 +109,10 @@ TEST(Lower, AnyOrderThatDataAllowsIsSound) {
         random_schedule(random, shape, random() % 2 ? Placement::kV : Placement::kLooped);
     SCOPED_TRACE(to_string(schedule));
     ASSERT_NO_FATAL_FAILURE(expect_sound(schedule));
+    const TiedStages ends = {.last = shape.stages() - 1, .last_made_in_forward = random() % 2 == 0};
+    for (const NormUse norm_use : {NormUse::kScalesUpdate, NormUse::kReportedOnly}) {
+      ASSERT_NO_THROW(lower(schedule, {.step_end = {.tied = {ends}, .norm_use = norm_use}}));
+    }
   }
 }
 

@@ -80,13 +80,15 @@ std::vector<Action> with_waits(const std::vector<Action>& list, const WaitsAt& w
   std::vector<Action> result;
   result.reserve(list.size() * 3 / 2);
   std::vector<Action> due;
+  bool has_norm = false;
   const auto flush = [&] {
     result.insert(result.end(), due.begin(), due.end());
     due.clear();
   };
   for (size_t i = 0; i < list.size(); ++i) {
     if (is_compute(list[i].op)) flush();
-    if (list[i].op == Op::kOptimizerStep) {
+    if (list[i].op == Op::kNorm) {
+      has_norm = true;
       due.insert(due.end(), waits_at.back().begin(), waits_at.back().end());
       flush();
     }
@@ -95,9 +97,7 @@ std::vector<Action> with_waits(const std::vector<Action>& list, const WaitsAt& w
     if (is_send(list[i].op)) flush();
   }
   flush();
-  if (list.empty() || list.back().op != Op::kOptimizerStep) {
-    result.insert(result.end(), waits_at.back().begin(), waits_at.back().end());
-  }
+  if (!has_norm) result.insert(result.end(), waits_at.back().begin(), waits_at.back().end());
   return result;
 }
 
@@ -109,8 +109,8 @@ Schedule insert_send_waits(const Schedule& schedule) {
                        " has no messages yet: insert communication first");
   for (const std::vector<Action>& list : schedule.ranks) {
     require<ConfigError>(
-        std::none_of(list.begin(), list.end(), [](const Action& a) { return is_wait(a.op); }), "schedule ",
-        schedule.name, " has waits already");
+        std::none_of(list.begin(), list.end(), [](const Action& a) { return is_wait_send(a.op); }),
+        "schedule ", schedule.name, " has waits already");
   }
   std::vector<WaitsAt> waits_at;
   for (const std::vector<Action>& list : schedule.ranks) waits_at.emplace_back(list.size() + 1);

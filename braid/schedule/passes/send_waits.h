@@ -13,7 +13,7 @@ namespace braid::schedule {
 ///  - where nothing proves it, as when the pipeline drains, after the second next send to the same rank, or
 ///  at the end
 ///    of the step.
-/// All before the optimizer step. No placement can deadlock, because the sends could block at once.
+/// All before NORM. No placement can deadlock, because the sends could block at once.
 /// Throws ConfigError if check refuses `schedule`, if it has waits already, or if messages are still to be
 /// inserted.
 Schedule insert_send_waits(const Schedule& schedule);

@@ -1,0 +1,194 @@
+// A clock that runs the lists of all ranks together: what simulate, step_interval and check share.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "braid/base/error.h"
+#include "braid/schedule/check.h"
+#include "braid/schedule/replay.h"
+#include "braid/schedule/schedule.h"
+#include "braid/schedule/simulate.h"
+
+namespace braid::schedule {
+
+/// The actions that end a step, on ranks that a Replay runs. `Time` is Seconds or something that is compared
+/// and added to like Seconds; Time{} is the earliest.
+template <typename Time>
+class StepEndClock {
+ public:
+  StepEndClock(const Schedule& schedule, const Durations& durations)
+      : schedule_(schedule),
+        durations_(durations),
+        tied_starts_(schedule.ranks.size()),
+        norms_(has_step_end(schedule) ? schedule.ranks.size() : 0) {}
+
+  /// Runs `action`, moving `now` to its end. Or changes nothing and returns the rank that must go on first.
+  std::optional<int32_t> try_action(int32_t rank, const Action& action, Time& now) {
+    switch (action.op) {
+      case Op::kReduceTied:
+        tied_starts_[static_cast<size_t>(rank)].push_back({action.chunk, now});
+        return std::nullopt;
+      case Op::kWaitReduceTied:
+        return wait_reduce_tied(rank, action.chunk, now);
+      case Op::kNorm:
+        norms_[static_cast<size_t>(rank)] = now;
+        return std::nullopt;
+      case Op::kWaitNorm:
+        return wait_norm(now);
+      case Op::kUpdate:
+        now = now + durations_.of(stage_of(schedule_, {.rank = rank, .chunk = action.chunk})).of(action.op);
+        return std::nullopt;
+      case Op::kForward:
+      case Op::kBackward:
+      case Op::kBackwardInput:
+      case Op::kBackwardWeight:
+      case Op::kSendForward:
+      case Op::kRecvForward:
+      case Op::kSendBackward:
+      case Op::kRecvBackward:
+      case Op::kWaitSendForward:
+      case Op::kWaitSendBackward:
+        return std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  struct Start {
+    int32_t chunk = 0;
+    Time time{};
+  };
+
+  std::optional<Time> start_of(Place place) const {
+    for (const Start& start : tied_starts_[static_cast<size_t>(place.rank)]) {
+      if (start.chunk == place.chunk) return start.time;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<int32_t> wait_reduce_tied(int32_t rank, int32_t chunk, Time& now) const {
+    for (const TiedReduction& reduction : tied_reductions(schedule_, rank)) {
+      if (reduction.chunk != chunk || reduction.other.rank == rank) continue;
+      const std::optional<Time> mine = start_of({.rank = rank, .chunk = chunk});
+      if (!mine) return rank;
+      const std::optional<Time> theirs = start_of(reduction.other);
+      if (!theirs) return reduction.other.rank;
+      now = std::max(now, std::max(*mine, *theirs) + durations_.tied_exchange);
+    }
+    return std::nullopt;
+  }
+
+  std::optional<int32_t> wait_norm(Time& now) {
+    for (; first_missing_ < norms_.size(); ++first_missing_) {
+      const std::optional<Time>& norm = norms_[first_missing_];
+      if (!norm) return static_cast<int32_t>(first_missing_);
+      last_norm_ = std::max(last_norm_, *norm);
+    }
+    now = std::max(now, last_norm_ + durations_.norm_exchange);
+    return std::nullopt;
+  }
+
+  const Schedule& schedule_;
+  const Durations& durations_;
+  std::vector<std::vector<Start>> tied_starts_;  // by rank
+  std::vector<std::optional<Time>> norms_;       // by rank
+  size_t first_missing_ = 0;                     // of norms_
+  Time last_norm_{};                             // of those before it
+};
+
+/// Runs all actions, each as soon as it can: see simulate. A rank's clock starts at its element of `starts`,
+/// none of them before Time{}.
+template <typename Time>
+class Clock {
+ public:
+  Clock(const Schedule& schedule, const Durations& durations, std::vector<Time> starts)
+      : schedule_(schedule),
+        durations_(durations),
+        with_messages_(has_messages(schedule)),
+        now_(std::move(starts)),
+        available_(static_cast<size_t>(hand_over_count(schedule.shape)), Time{Seconds(-1)}),
+        step_end_(schedule, durations) {}
+
+  /// Runs the action at `position` of `rank` and calls record(start, end). Or changes nothing and returns the
+  /// rank that must go on first.
+  template <typename Record>
+  std::optional<int32_t> try_action(int32_t rank, size_t position, const Record& record) {
+    const auto row = static_cast<size_t>(rank);
+    const Action& action = schedule_.ranks[row][position];
+    Time start = now_[row];
+    Time end = start;
+    switch (class_of(action.op)) {
+      case OpClass::kCompute: {
+        if (const std::optional<Handover> input = input_of(schedule_, rank, action)) {
+          const Time& arrival = available_[static_cast<size_t>(input->tag)];
+          if (arrival < Time{}) return input->from.rank;
+          start = std::max(start, arrival);
+        }
+        end = start + durations_.of(stage_of(schedule_, {.rank = rank, .chunk = action.chunk})).of(action.op);
+        const std::optional<Handover> output = output_of(schedule_, rank, action);
+        if (output && (!with_messages_ || output->is_local())) hand_over(*output, end);
+        break;
+      }
+      case OpClass::kSend:
+        if (const auto message = message_of(schedule_, rank, action)) hand_over(*message, start);
+        break;
+      case OpClass::kReceive:
+        break;
+      case OpClass::kWaitSend:
+        if (const auto message = message_of(schedule_, rank, action)) {
+          end = std::max(end, available_[static_cast<size_t>(message->tag)]);
+        }
+        break;
+      case OpClass::kStepEnd:
+        if (const auto blocker = step_end_.try_action(rank, action, end)) return blocker;
+        break;
+    }
+    record(start, end);
+    now_[row] = end;
+    return std::nullopt;
+  }
+
+  /// When each rank ended what it ran.
+  const std::vector<Time>& now() const { return now_; }
+
+ private:
+  void hand_over(const Handover& output, Time time) {
+    available_[static_cast<size_t>(output.tag)] =
+        time + (output.is_local() ? Seconds(0) : durations_.communication);
+  }
+
+  const Schedule& schedule_;
+  const Durations& durations_;
+  bool with_messages_;
+  std::vector<Time> now_;        // by rank
+  std::vector<Time> available_;  // by tag; before Time{} while it is not
+  StepEndClock<Time> step_end_;
+};
+
+/// Runs `schedule` on a Clock, calls record(rank, position, start, end) for each action, and returns the time
+/// at which each rank's list ends. Throws ConfigError that says why if the schedule gets stuck. Not checked:
+/// `schedule` and `durations` are valid.
+template <typename Time, typename Record>
+std::vector<Time> run_clock(const Schedule& schedule, const Durations& durations, std::vector<Time> starts,
+                            const Record& record) {
+  std::vector<size_t> lengths;
+  for (const std::vector<Action>& list : schedule.ranks) lengths.push_back(list.size());
+  Clock<Time> clock(schedule, durations, std::move(starts));
+  Replay replay(std::move(lengths));
+  replay.run([&](int32_t rank, size_t position) {
+    return clock.try_action(rank, position,
+                            [&](Time start, Time end) { record(rank, position, start, end); });
+  });
+  if (const std::optional<int32_t> stuck = replay.first_stuck()) {
+    check(schedule);  // has the better words for why
+    throw ConfigError(
+        cat(location(schedule, *stuck, replay.position(*stuck)), ": what it needs never comes"));
+  }
+  return clock.now();
+}
+
+}  // namespace braid::schedule
