@@ -20,7 +20,9 @@ std::vector<const at::Tensor*> HeadSaved::tensors() const {
 Head::Head(const Options& options)
     : logits_bytes_(options.logits_bytes),
       norm_({.name = options.norm_name, .hidden = options.hidden, .eps = options.norm_eps}),
-      projection_({tensor::whole_tensor(options.name, {options.vocabulary, options.hidden})}) {}
+      projection_({tensor::whole_tensor(options.name, {options.vocabulary, options.hidden})}) {
+  projection_.weight().gradient_in_forward = true;
+}
 
 at::Tensor Head::forward(const at::Tensor& x, Saved* saved) {
   require<InternalError>(saved == nullptr,

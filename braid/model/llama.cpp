@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include <map>
+#include <mutex>
 
 #include "braid/base/error.h"
 #include "braid/layers/attention.h"
@@ -38,13 +38,15 @@ kernels::RopeScaling rope_scaling_of(const config::RopeScaling& scaling) {
           .original_max_positions = scaling.original_max_position_embeddings};
 }
 
-/// The table of a model's rotary positions, made once for each device where the first layer asks for it.
+/// The table of a model's rotary positions, made when the first layer asks for it. Ranks that are threads may
+/// share it.
 class SharedRope {
  public:
   explicit SharedRope(const ModelConfig& config) : config_(config) {}
 
   kernels::RopeTable on(c10::Device device) {
     if (device.is_meta()) return {};
+    const std::lock_guard lock(mutex_);
     if (!table_.cos_Sd.defined() || table_.cos_Sd.device() != device) {
       table_ = kernels::rope_table({.max_positions = config_.max_position_embeddings,
                                     .head_dim = config_.head_dim,
@@ -57,6 +59,7 @@ class SharedRope {
 
  private:
   ModelConfig config_;
+  std::mutex mutex_;
   kernels::RopeTable table_;
 };
 

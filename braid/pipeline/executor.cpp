@@ -51,7 +51,7 @@ std::vector<layers::Loss> Executor::walk(Mode mode, const StepInput& input,
   const at::NoGradGuard no_grad;
   std::vector<layers::Loss> losses(microbatches);
   for (const Action& action : options_.schedule.ranks[static_cast<size_t>(options_.rank)]) {
-    if (is_step_end(action.op)) break;
+    if (is_step_end(action.op) && options_.step_end == nullptr) continue;
     if (observer_ != nullptr) observer_->before(action);
     const auto begin = Clock::now();
     ready_ = begin;
@@ -91,7 +91,8 @@ void Executor::perform(const Action& action, Mode mode, const StepInput& input,
     case Op::kNorm:
     case Op::kWaitNorm:
     case Op::kUpdate:
-      throw InternalError(cat("the executor does not know the action ", describe(action)));
+      end_step(action, losses);
+      break;
   }
 }
 
@@ -112,6 +113,21 @@ void Executor::compute(const Action& action, Mode mode, const StepInput& input,
     put_output(action, chunk.backward_input(id, std::move(incoming)));
   } else {
     chunk.backward_weight(id);
+  }
+}
+
+void Executor::end_step(const Action& action, std::span<const layers::Loss> losses) {
+  StepEnd& end = *options_.step_end;
+  if (action.op == Op::kReduceTied) {
+    end.reduce_tied(action.chunk);
+  } else if (action.op == Op::kWaitReduceTied) {
+    end.wait_reduce_tied(action.chunk);
+  } else if (action.op == Op::kNorm) {
+    end.norm(losses);
+  } else if (action.op == Op::kWaitNorm) {
+    end.wait_norm();
+  } else {
+    end.update(action.chunk);
   }
 }
 

@@ -45,6 +45,24 @@ class Observer {
   virtual void after(const schedule::Action& /*action*/, const ActionTimes& /*times*/) {}
 };
 
+/// Turns a step's gradients into new weights on one rank, as the schedule's last actions say. Called on the
+/// thread that runs the list.
+class StepEnd {
+ public:
+  virtual ~StepEnd() = default;
+
+  /// REDUCE_TIED: starts to exchange the gradient of the weight that chunk `chunk` shares with another stage.
+  virtual void reduce_tied(int32_t chunk) = 0;
+  virtual void wait_reduce_tied(int32_t chunk) = 0;
+
+  /// NORM: the rank's gradients are complete, but for a tied weight that counts elsewhere. `losses` as
+  /// Executor::run returns them.
+  virtual void norm(std::span<const layers::Loss> losses) = 0;
+  virtual void wait_norm() = 0;
+
+  virtual void update(int32_t chunk) = 0;
+};
+
 class Executor {
  public:
   struct Options {
@@ -52,15 +70,16 @@ class Executor {
     int32_t rank = 0;                    ///< in the pipeline
     std::vector<Chunk*> chunks;          ///< of this rank, by local chunk number; they must outlive this
     comm::PipelineLink* link = nullptr;  ///< null only if the pipeline has one rank
+    StepEnd* step_end = nullptr;  ///< null: the end of the step is left out, as where there are no weights
   };
   explicit Executor(Options options);
 
   /// Who hears of the actions of the runs that follow, or null: nobody. It must outlive them.
   void observe(Observer* observer) { observer_ = observer; }
 
-  /// Runs the rank's list once, up to the first action that ends the step. Returns the loss of
-  /// each microbatch if this rank has the head, and zeros otherwise. Collective over the pipeline. Throws
-  /// CommError naming the action if a message does not come in time.
+  /// Runs the rank's list once. Returns the loss of each microbatch if this rank has the head, and zeros
+  /// otherwise. Collective over the pipeline. Throws CommError naming the action if a message does not come
+  /// in time.
   std::vector<layers::Loss> run(const StepInput& input, const ActivationSpec& activation);
 
   /// The same with F alone and nothing kept: the schedule must hold forwards and their messages only.
@@ -79,6 +98,7 @@ class Executor {
                const ActivationSpec& activation, std::vector<layers::Loss>& losses);
   void compute(const schedule::Action& action, Mode mode, const StepInput& input,
                std::vector<layers::Loss>& losses);
+  void end_step(const schedule::Action& action, std::span<const layers::Loss> losses);
   void post_receive(const schedule::Action& action, const ActivationSpec& activation);
   void start_send(const schedule::Action& action);
   void end_send(const schedule::Action& action);

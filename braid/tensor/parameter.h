@@ -25,6 +25,7 @@ struct Parameter {
   std::vector<TensorSlice> slices;  ///< what it holds of which tensors, one after another along dimension 0
   bool decays = true;               ///< weight decay applies: matrices yes, norms and biases no
   InitialValues initial = InitialValues::kNormal;
+  bool gradient_in_forward = false;  ///< F alone makes its gradient, as a head does that has the loss there
   at::Tensor leaf;  ///< a tensor of somebody else's (a torch module's) that is to share the value's memory
 
   at::Tensor value;      ///< in the compute dtype: float32, bfloat16, or float64 in gradient tests

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "braid/base/error.h"
@@ -50,7 +51,8 @@ schedule::Memory stage_memory(const PipelinePlan& plan, const cost::MicrobatchSh
   return memory;
 }
 
-std::optional<PlannedTie> find_tie(const PipelinePlan& plan) {
+std::optional<PlannedTie> find_tie(PipelinePlan& plan) {
+  plan.stage_norms.assign(static_cast<size_t>(plan.stages()), 0);
   std::map<std::vector<std::string>, std::vector<std::pair<int32_t, tensor::Parameter>>> users;
   for (int32_t stage = 0; stage < plan.stages(); ++stage) {
     for (const layers::LayerSpec& spec : plan.layers_of(stage)) {
@@ -59,6 +61,7 @@ std::optional<PlannedTie> find_tie(const PipelinePlan& plan) {
         std::vector<std::string> names;
         for (const tensor::TensorSlice& slice : parameter->slices) names.push_back(slice.name);
         users[names].emplace_back(stage, *parameter);
+        ++plan.stage_norms[static_cast<size_t>(stage)];
       }
     }
   }
@@ -69,9 +72,13 @@ std::optional<PlannedTie> find_tie(const PipelinePlan& plan) {
                          "the weight ", names.front(), " is used by ", found.size(),
                          " layers: a model may have one weight that two layers share whole");
     tie = PlannedTie{.slices = found[0].second.slices,
+                     .stages = {.first = found[0].first,
+                                .last = found[1].first,
+                                .last_made_in_forward = found[1].second.gradient_in_forward},
                      .first_rank = schedule::place_of(plan.compute, found[0].first).rank,
                      .last_rank = schedule::place_of(plan.compute, found[1].first).rank};
   }
+  if (tie) --plan.stage_norms[static_cast<size_t>(tie->stages.last)];
   return tie;
 }
 
@@ -145,6 +152,43 @@ std::vector<comm::Edge> edges_of(const schedule::Schedule& schedule) {
   return {edges.begin(), edges.end()};
 }
 
+comm::MessageTraffic step_messages(const PipelinePlan& plan, int32_t rank,
+                                   const cost::MicrobatchShape& microbatch, int64_t hidden) {
+  comm::MessageTraffic traffic;
+  const auto add = [&](int32_t from, int32_t to, comm::MessageKind kind, int64_t count, int64_t bytes) {
+    for (const auto& [here, direction, peer] :
+         {std::tuple(from, comm::Direction::kSend, to), std::tuple(to, comm::Direction::kReceive, from)}) {
+      if (here != rank || from == to) continue;
+      comm::Tally& tally = traffic.tallies[{.direction = direction, .peer = peer, .kind = kind}];
+      tally.count += count;
+      tally.bytes += count * bytes;
+    }
+  };
+  const int64_t bytes = microbatch.tokens() * hidden * microbatch.element_bytes;
+  for (int32_t stage = 0; stage + 1 < plan.stages(); ++stage) {
+    const int32_t here = schedule::place_of(plan.compute, stage).rank;
+    const int32_t next = schedule::place_of(plan.compute, stage + 1).rank;
+    add(here, next, comm::MessageKind::kActivation, plan.compute.shape.microbatches, bytes);
+    add(next, here, comm::MessageKind::kGradient, plan.compute.shape.microbatches, bytes);
+  }
+  if (plan.tied) {
+    const int64_t gradient = plan.tied->numel() * microbatch.wide_element_bytes;
+    add(plan.tied->first_rank, plan.tied->last_rank, comm::MessageKind::kTiedGradient, 1, gradient);
+    add(plan.tied->last_rank, plan.tied->first_rank, comm::MessageKind::kTiedGradient, 1, gradient);
+  }
+  return traffic;
+}
+
+int64_t step_exchange_numel(const PipelinePlan& plan) {
+  int64_t most = 0;
+  for (int32_t rank = 0; rank < plan.ranks(); ++rank) {
+    int64_t sum = 0;
+    for (const int32_t stage : plan.stages_of(rank)) sum += plan.stage_norms[static_cast<size_t>(stage)];
+    most = std::max(most, sum);
+  }
+  return kExchangedNumbers + most;
+}
+
 std::vector<tensor::Range> cut_into_stages(std::span<const layers::LayerSpec> layers,
                                            const cost::MicrobatchShape& shape, int64_t stages) {
   // Blocks of layers that stay together, the loss apart: cost::partition puts it with the last.
@@ -207,10 +251,14 @@ PipelinePlan make_plan(const config::PretrainOptions& options, std::vector<layer
   } else if (options.schedule_memory_limit) {
     schedule::require_within(plan.compute, plan.memory_bytes, *options.schedule_memory_limit);
   }
+  plan.tied = find_tie(plan);
+  schedule::StepEnd step_end = {.norm_use = options.max_grad_norm > 0 ? schedule::NormUse::kScalesUpdate
+                                                                      : schedule::NormUse::kReportedOnly};
+  if (plan.tied) step_end.tied.push_back(plan.tied->stages);
   plan.step = schedule::lower(
       plan.compute, {.receives = options.enable_send_recv_overlap ? schedule::ReceivePosting::kEarly
-                                                                  : schedule::ReceivePosting::kJustInTime});
-  plan.tied = find_tie(plan);
+                                                                  : schedule::ReceivePosting::kJustInTime,
+                     .step_end = step_end});
   return plan;
 }
 

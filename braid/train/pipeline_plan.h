@@ -16,9 +16,13 @@
 
 namespace braid::train {
 
+/// What each rank tells the others at the end of a step beside its parameters' norms: see TrainingStep.
+inline constexpr int64_t kExchangedNumbers = 7;
+
 /// A weight that two layers on two stages use.
 struct PlannedTie {
   std::vector<tensor::TensorSlice> slices;
+  schedule::TiedStages stages;
   int32_t first_rank = 0;
   int32_t last_rank = 0;
 
@@ -36,6 +40,9 @@ struct PipelinePlan {
 
   int32_t ranks() const { return compute.shape.ranks; }
   int32_t stages() const { return compute.shape.stages(); }
+
+  std::vector<int64_t>
+      stage_norms;  ///< parameters of each stage that count in the norm; a tied one with the first
 
   /// The stages on a rank, ascending: those of its chunks.
   std::vector<int32_t> stages_of(int32_t rank) const;
@@ -70,6 +77,16 @@ PipelinePlan make_plan(const config::PretrainOptions& options, std::vector<layer
 
 /// The directions in which activations and gradients flow between the ranks of `schedule`, ascending.
 std::vector<comm::Edge> edges_of(const schedule::Schedule& schedule);
+
+/// What one training step sends and receives over the pipeline's links at `rank`: an activation and a
+/// gradient for each microbatch and boundary between stages of two ranks, and a tied weight's gradient both
+/// ways. `microbatch` as the run has it; `hidden` is the width of what stages hand on. Evaluations come on
+/// top.
+comm::MessageTraffic step_messages(const PipelinePlan& plan, int32_t rank,
+                                   const cost::MicrobatchShape& microbatch, int64_t hidden);
+
+/// The float64 numbers that each rank gives to the one all-gather of a step.
+int64_t step_exchange_numel(const PipelinePlan& plan);
 
 /// Which layers each of `stages` stages holds, all of them in order, such that the most expensive stage costs
 /// as little as possible (cost::partition) for sequences as in `shape`.

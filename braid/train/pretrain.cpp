@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
@@ -92,10 +93,7 @@ class Rank {
         plan_(plan_run()),
         model_(make_model()) {
     if (ranks_ > 1) link_ = std::make_unique<comm::PipelineLink>(job.store, group_, link_options());
-    for (StageModel& stage : model_.stages) {
-      chunks_.emplace_back(stage.layers);
-      std::ranges::move(stage.segments, std::back_inserter(segments_));
-    }
+    for (const StageModel& stage : model_.stages) chunks_.emplace_back(stage.layers);
   }
 
   PretrainSummary run();
@@ -177,13 +175,14 @@ class Rank {
     return model;
   }
 
-  pipeline::Executor make_executor(schedule::Schedule schedule) {
+  pipeline::Executor make_executor(schedule::Schedule schedule, pipeline::StepEnd* step_end = nullptr) {
     std::vector<pipeline::Chunk*> chunks;
     for (pipeline::LayerChunk& chunk : chunks_) chunks.push_back(&chunk);
     return pipeline::Executor({.schedule = std::move(schedule),
                                .rank = job_.world.rank,
                                .chunks = std::move(chunks),
-                               .link = link_.get()});
+                               .link = link_.get(),
+                               .step_end = step_end});
   }
 
   pipeline::ActivationSpec activation(int64_t sequences) const {
@@ -213,8 +212,6 @@ class Rank {
   }
 
   void describe() const;
-  /// One step, told to metrics.jsonl, the reporter and the summary.
-  report::StepMetrics train_one(TrainingStep& training_step, int64_t step, PretrainSummary& summary);
   void train(PretrainSummary& summary);
   void evaluate(int64_t step, PretrainSummary& summary);
   /// Writes what all ranks recorded of a step to <output_dir>/profile, and tells how it compares with the
@@ -233,7 +230,6 @@ class Rank {
   std::vector<layers::LayerSpec> layers_;
   PipelinePlan plan_;
   RankModel model_;
-  std::vector<tensor::Segment> segments_;  // of all stages
   std::unique_ptr<comm::PipelineLink> link_;
   std::vector<pipeline::LayerChunk> chunks_;
   std::unique_ptr<TiedWeight> tied_;
@@ -246,8 +242,10 @@ void Rank::describe() const {
   say("model: ", model::llama_parameters(job_.model), " parameters in ", job_.model.num_hidden_layers,
       " layers, ", o.bf16 ? "bfloat16 with float32 master weights" : "float32");
   int64_t mine = 0;
-  for (const tensor::Segment& segment : segments_) {
-    for (const tensor::Parameter* parameter : segment.layout.members) mine += parameter->numel();
+  for (const StageModel& stage : model_.stages) {
+    for (const tensor::Segment& segment : stage.segments) {
+      for (const tensor::Parameter* parameter : segment.layout.members) mine += parameter->numel();
+    }
   }
   std::string holds;
   for (const int32_t stage : plan_.stages_of(job_.world.rank)) {
@@ -302,38 +300,19 @@ void Rank::evaluate(int64_t step, PretrainSummary& summary) {
   append_metrics(report::to_json(metrics));
 }
 
-report::StepMetrics Rank::train_one(TrainingStep& training_step, int64_t step, PretrainSummary& summary) {
-  const auto begin = Clock::now();
-  const auto gemm_begin = kernels::gemm_time();
-  const StepOutcome outcome =
-      training_step.run(step, on_device(source_->train_step(step - 1)),
-                        activation(job_.options.per_device_train_batch_size), job_.stop_asked());
-  const Seconds elapsed = Clock::now() - begin;
-  report::StepMetrics metrics = {.global_step = step,
-                                 .loss = outcome.loss,
-                                 .learning_rate = optim::learning_rate(curve_of(job_.options), step),
-                                 .grad_norm = outcome.grad_norm,
-                                 .tokens = outcome.tokens,
-                                 .elapsed = elapsed,
-                                 .gemm_share = Seconds(kernels::gemm_time() - gemm_begin) / elapsed,
-                                 .memory = outcome.memory};
-  append_metrics(report::to_json(metrics));
-  job_.reporter.step(metrics, job_.options.max_steps);
-  summary.steps = step;
-  summary.losses.push_back(outcome.loss);
-  summary.grad_norms.push_back(outcome.grad_norm);
-  summary.stopped = outcome.stop_asked && step < job_.options.max_steps;
-  return metrics;
-}
-
 void Rank::train(PretrainSummary& summary) {
   const config::PretrainOptions& o = job_.options;
-  pipeline::Executor executor = make_executor(plan_.step);
-  optim::AdamW adamw(
-      segments_, optim::make_memory_store(),
-      {.beta1 = o.adam_beta1, .beta2 = o.adam_beta2, .eps = o.adam_epsilon, .weight_decay = o.weight_decay});
-  TrainingStep training_step(plan_, model_, executor, *tied_, adamw, pipeline_,
+  std::vector<optim::AdamW> optimizers;
+  for (const StageModel& stage : model_.stages) {
+    optimizers.emplace_back(stage.segments, optim::make_memory_store(),
+                            optim::AdamWOptions{.beta1 = o.adam_beta1,
+                                                .beta2 = o.adam_beta2,
+                                                .eps = o.adam_epsilon,
+                                                .weight_decay = o.weight_decay});
+  }
+  TrainingStep training_step(plan_, model_, *tied_, optimizers, pipeline_,
                              {.curve = curve_of(o), .max_grad_norm = o.max_grad_norm, .device = device_});
+  pipeline::Executor executor = make_executor(plan_.step, &training_step.step_end());
   const int64_t samples = o.per_device_train_batch_size * o.gradient_accumulation_steps;
   const int64_t eval_every = o.eval_steps.value_or(o.logging_steps);
   report::IntervalMeter interval({.max_steps = o.max_steps,
@@ -345,19 +324,49 @@ void Rank::train(PretrainSummary& summary) {
       o.profile_steps ? config::profiled_steps(*o.profile_steps) : std::array<int64_t, 2>{1, 0};
   const auto train_begin = Clock::now();
   int64_t train_tokens = 0;
+  std::optional<report::StepMetrics> unreported;  // of the last step, where its outcome is not known yet
+  const auto report = [&](const StepOutcome& outcome) {
+    report::StepMetrics metrics = *std::exchange(unreported, std::nullopt);
+    metrics.loss = outcome.loss;
+    metrics.grad_norm = outcome.grad_norm;
+    metrics.tokens = outcome.tokens;
+    metrics.memory = outcome.memory;
+    append_metrics(report::to_json(metrics));
+    job_.reporter.step(metrics, o.max_steps);
+    summary.losses.push_back(outcome.loss);
+    summary.grad_norms.push_back(outcome.grad_norm);
+    summary.stopped |= outcome.stop_asked && summary.steps < o.max_steps;
+    train_tokens += metrics.tokens;
+    interval.add(metrics);
+    if (metrics.global_step % o.logging_steps == 0 || metrics.global_step == o.max_steps || summary.stopped) {
+      job_.reporter.line(report::log_line(interval.take()));
+    }
+  };
+  const auto finish = [&] {
+    if (const auto outcome = training_step.finish()) report(*outcome);
+  };
   for (int64_t step = 1; step <= o.max_steps && !summary.stopped; ++step) {
     const bool is_profiled = profiled[0] <= step && step <= profiled[1];
     ActionRecorder recorder;
     executor.observe(is_profiled ? &recorder : nullptr);
-    const report::StepMetrics metrics = train_one(training_step, step, summary);
+    const auto begin = Clock::now();
+    const auto gemm_begin = kernels::gemm_time();
+    const std::optional<StepOutcome> outcome =
+        training_step.run(executor, step, on_device(source_->train_step(step - 1)),
+                          activation(o.per_device_train_batch_size), job_.stop_asked());
+    const Seconds elapsed = Clock::now() - begin;
+    summary.steps = step;
+    const report::StepMetrics metrics = {.global_step = step,
+                                         .learning_rate = optim::learning_rate(curve_of(o), step),
+                                         .elapsed = elapsed,
+                                         .gemm_share = Seconds(kernels::gemm_time() - gemm_begin) / elapsed};
+    if (outcome && outcome->step < step) report(*outcome);
+    unreported = metrics;
+    if (outcome && outcome->step == step) report(*outcome);
     if (is_profiled) profile(recorder, step);
-    train_tokens += metrics.tokens;
-    interval.add(metrics);
-    if (step % o.logging_steps == 0 || step == o.max_steps || summary.stopped) {
-      job_.reporter.line(report::log_line(interval.take()));
-    }
-    const bool due = o.do_eval && step % eval_every == 0;
-    if (due && step < o.max_steps && !summary.stopped) evaluate(step, summary);
+    const bool due = o.do_eval && step % eval_every == 0 && step < o.max_steps && !summary.stopped;
+    if (due || step == o.max_steps || summary.stopped) finish();
+    if (due && !summary.stopped) evaluate(step, summary);
   }
   const Seconds elapsed = Clock::now() - train_begin;
   const double mean = summary.losses.empty()

@@ -125,20 +125,65 @@ TEST(Pretrain, AnAnchorThatIsNoLayerIsRejected) {
   EXPECT_THAT(*messages[0], ::testing::HasSubstr("the model has no layer model.layers.9.mlp"));
 }
 
-TEST(Pretrain, ADivergedRunEndsWithAdviceOnEveryRank) {
+// Without clipping no update waits for the norm, and a step's outcome comes with the next one: the same
+// numbers, in the same order, every step told once.
+TEST(Pretrain, WithoutClippingTheSameBitsForEveryCut) {
+  tensor::install_cpu_allocator();
+  for (const bool tied : {false, true}) {
+    const RunResult expected = run_case({.pp = 1, .microbatches = 6, .tied = tied, .max_grad_norm = 0});
+    std::vector<int64_t> steps;
+    for (const auto& line : expected.metrics) steps.push_back(line["global_step"]);
+    EXPECT_THAT(steps, ::testing::ElementsAre(1, 2, 2, 3, 4, 4)) << "an evaluation after steps 2 and 4";
+    const RunResult clipped = run_case({.pp = 1, .microbatches = 6, .tied = tied});
+    EXPECT_NE(clipped.summary.losses, expected.summary.losses) << "0.5 clips nothing here";
+    for (const char* mode : {"1F1B", "ZBH2", "VPP"}) {
+      const RunCase c = {.pp = 2,
+                         .mode = mode,
+                         .microbatches = 6,
+                         .tied = tied,
+                         .chunks = std::string(mode) == "VPP" ? 2 : 1,
+                         .max_grad_norm = 0};
+      SCOPED_TRACE(::testing::PrintToString(c));
+      expect_same_bits(run_case(c), expected);
+    }
+  }
+}
+
+TEST(Pretrain, WithoutClippingASignalStopsAllAStepLater) {
   tensor::install_cpu_allocator();
   const ScratchDirectory scratch;
-  config::PretrainOptions options = options_of({.pp = 2}, scratch.path());
-  options.learning_rate = 1e30;
-  options.warmup_steps = 0;
-  const auto messages =
-      comm::run_failing_ranks(2, [&](const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {
-        pretrain(
-            {.options = options, .model = tiny_model(false), .world = world, .store = store, .reporter = {}});
-      });
-  for (const auto& message : messages) {
-    ASSERT_TRUE(message.has_value());
-    EXPECT_THAT(*message, ::testing::HasSubstr("the training diverged; lower --learning_rate"));
+  comm::run_ranks(2, [&](const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {
+    int asked = 0;
+    config::PretrainOptions options = options_of({.pp = 2, .max_grad_norm = 0}, scratch.path());
+    options.max_steps = 6;
+    const PretrainSummary summary = pretrain({.options = options,
+                                              .model = tiny_model(false),
+                                              .world = world,
+                                              .store = store,
+                                              .reporter = {},
+                                              .stop_asked = [&] { return world.rank == 1 && ++asked == 3; }});
+    EXPECT_TRUE(summary.stopped);
+    EXPECT_EQ(summary.steps, 4);
+    EXPECT_EQ(summary.losses.size(), 4u);
+  });
+}
+
+TEST(Pretrain, ADivergedRunEndsWithAdviceOnEveryRank) {
+  tensor::install_cpu_allocator();
+  for (const double max_grad_norm : {0.5, 0.0}) {
+    const ScratchDirectory scratch;
+    config::PretrainOptions options = options_of({.pp = 2, .max_grad_norm = max_grad_norm}, scratch.path());
+    options.learning_rate = 1e30;
+    options.warmup_steps = 0;
+    const auto messages = comm::run_failing_ranks(2, [&](const comm::World& world,
+                                                         const c10::intrusive_ptr<c10d::Store>& store) {
+      pretrain(
+          {.options = options, .model = tiny_model(false), .world = world, .store = store, .reporter = {}});
+    });
+    for (const auto& message : messages) {
+      ASSERT_TRUE(message.has_value());
+      EXPECT_THAT(*message, ::testing::HasSubstr("the training diverged; lower --learning_rate"));
+    }
   }
 }
 

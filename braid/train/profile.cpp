@@ -84,6 +84,7 @@ std::optional<Seconds> fastest_message(const report::Timeline& timeline) {
 }  // namespace
 
 void ActionRecorder::after(const Action& action, const pipeline::ActionTimes& times) {
+  if (is_step_end(action.op)) return;
   const auto seconds = [](pipeline::ActionTimes::TimePoint time) { return Seconds(time.time_since_epoch()); };
   records_.push_back({.action = action,
                       .begin = seconds(times.begin),

@@ -51,7 +51,7 @@ config::PretrainOptions options_of(const RunCase& c, const std::filesystem::path
   options.segment_anchors = c.segment_anchors;
   options.learning_rate = 1e-2;
   options.weight_decay = 0.1;
-  options.max_grad_norm = 0.5;
+  options.max_grad_norm = c.max_grad_norm;
   options.warmup_steps = 2;
   options.max_steps = 4;
   options.logging_steps = 2;

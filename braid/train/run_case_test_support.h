@@ -20,6 +20,7 @@ struct RunCase {
   bool tied = false;
   bool overlap = false;
   int64_t chunks = 1;
+  double max_grad_norm = 0.5;
   double segment_broadcast_mb = 32;
   std::string segment_anchors = {};
 };

@@ -22,16 +22,20 @@ bool TiedWeight::counts(const tensor::Parameter& parameter) const {
   return !model_->is_user(parameter) && (is_first_ || &parameter != mine_);
 }
 
-void TiedWeight::join_gradients() {
+void TiedWeight::start() {
+  if (mine_ == nullptr) return;
+  receive_ = link_->receive(received_, peer_, comm::MessageKind::kTiedGradient, 0);
+  send_ = link_->send(mine_->main_grad, peer_, comm::MessageKind::kTiedGradient, 0);
+}
+
+void TiedWeight::finish() {
   for (const LocalTie& tie : model_->local_ties) {
     tie.owner->main_grad.add_(tie.user->main_grad);
     tie.user->gradient_started = false;
   }
   if (mine_ == nullptr) return;
-  comm::Pending receive = link_->receive(received_, peer_, comm::MessageKind::kTiedGradient, 0);
-  comm::Pending send = link_->send(mine_->main_grad, peer_, comm::MessageKind::kTiedGradient, 0);
-  receive.wait([] { return "the other half of the tied weight's gradient"; });
-  send.wait([] { return "the send of the tied weight's gradient"; });
+  receive_.wait([] { return "the other half of the tied weight's gradient"; });
+  send_.wait([] { return "the send of the tied weight's gradient"; });
   mine_->main_grad.add_(received_);  // a + b and b + a are the same bits
 }
 

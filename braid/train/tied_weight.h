@@ -23,9 +23,12 @@ class TiedWeight {
   /// Whether the parameter counts in the gradient norm and in files: a tied pair once, with its first layer.
   bool counts(const tensor::Parameter& parameter) const;
 
-  /// Call after the step's last weight gradient. Collective over the ranks that hold the weight: one message
-  /// of the whole gradient each way.
-  void join_gradients();
+  /// Begins to exchange the gradients, once this rank's is complete. Collective over the ranks that hold the
+  /// weight: one message of the whole gradient each way.
+  void start();
+
+  /// Returns when the parameters that are updated have the sum.
+  void finish();
 
  private:
   const RankModel* model_;
@@ -34,6 +37,7 @@ class TiedWeight {
   bool is_first_ = false;
   int peer_ = 0;
   at::Tensor received_;
+  comm::Pending receive_, send_;
 };
 
 }  // namespace braid::train

@@ -28,48 +28,65 @@ int64_t count_labels(const std::vector<pipeline::Microbatch>& microbatches) {
   return count;
 }
 
-TrainingStep::TrainingStep(const PipelinePlan& plan, const RankModel& model, pipeline::Executor& executor,
-                           TiedWeight& tied, optim::AdamW& adamw, comm::Communicator& pipeline,
+TrainingStep::TrainingStep(const PipelinePlan& plan, const RankModel& model, TiedWeight& tied,
+                           std::span<optim::AdamW> optimizers, comm::Communicator& pipeline,
                            const TrainingStepOptions& options)
-    : executor_(executor), tied_(tied), adamw_(adamw), pipeline_(pipeline), options_(options) {
-  std::string counts;
-  for (size_t chunk = 0; chunk < static_cast<size_t>(plan.compute.shape.chunks_per_rank); ++chunk) {
-    std::vector<tensor::Parameter*> counted = model.stages.at(chunk).parameters();
-    std::erase_if(counted, [&](const tensor::Parameter* parameter) { return !tied.counts(*parameter); });
-    counted_.insert(counted_.end(), counted.begin(), counted.end());
-    counts += cat(chunk == 0 ? "" : " ", counted.size());
+    : tied_(tied),
+      optimizers_(optimizers),
+      pipeline_(pipeline),
+      options_(options),
+      numel_(step_exchange_numel(plan)) {
+  static_assert(kSlots == kExchangedNumbers);
+  for (const StageModel& stage : model.stages) {
+    for (tensor::Parameter* parameter : stage.parameters()) {
+      if (tied.counts(*parameter)) counted_.push_back(parameter);
+    }
   }
-  const std::vector<std::string> of_ranks = pipeline_.all_gather_bytes(counts);
   stage_norms_.resize(static_cast<size_t>(plan.stages()));
-  for (size_t rank = 0; rank < of_ranks.size(); ++rank) {
-    const std::vector<std::string> of_chunks = split(of_ranks[rank], ' ');
+  for (int32_t rank = 0; rank < plan.ranks(); ++rank) {
     int64_t begin = 0;
-    for (size_t chunk = 0; chunk < of_chunks.size(); ++chunk) {
-      const int32_t stage = schedule::stage_of(
-          plan.compute, {.rank = static_cast<int32_t>(rank), .chunk = static_cast<int32_t>(chunk)});
-      const int64_t count = *parse_int(of_chunks[chunk]);
-      stage_norms_[static_cast<size_t>(stage)] = {.rank = rank, .begin = begin, .count = count};
+    for (const int32_t stage : plan.stages_of(rank)) {
+      const int64_t count = plan.stage_norms[static_cast<size_t>(stage)];
+      stage_norms_[static_cast<size_t>(stage)] = {
+          .rank = static_cast<size_t>(rank), .begin = begin, .count = count};
       begin += count;
     }
-    most_norms_ = std::max(most_norms_, begin);
+    require<InternalError>(rank != pipeline_.index() || begin == std::ssize(counted_), "the plan counts ",
+                           begin, " norms on this rank, which has ", counted_.size());
   }
 }
 
-StepOutcome TrainingStep::run(int64_t step, const std::vector<pipeline::Microbatch>& microbatches,
-                              const pipeline::ActivationSpec& activation, bool stop_asked) {
+std::optional<StepOutcome> TrainingStep::run(pipeline::Executor& executor, int64_t step,
+                                             const std::vector<pipeline::Microbatch>& microbatches,
+                                             const pipeline::ActivationSpec& activation, bool stop_asked) {
+  step_ = step;
+  stop_asked_ = stop_asked;
+  known_.reset();
+  gradient_scale_ = 1.0;
   const int64_t tokens = count_labels(microbatches);
-  const std::vector<layers::Loss> losses = executor_.run(
+  executor.run(
       {.microbatches = microbatches, .gradient_scale = tokens > 0 ? 1.0 / static_cast<double>(tokens) : 0.0},
       activation);
-  tied_.join_gradients();
+  return known_;
+}
 
+std::optional<StepOutcome> TrainingStep::finish() {
+  if (exchange_.done()) return std::nullopt;
+  return collect();
+}
+
+void TrainingStep::reduce_tied(int32_t /*chunk*/) { tied_.start(); }
+void TrainingStep::wait_reduce_tied(int32_t /*chunk*/) { tied_.finish(); }
+
+void TrainingStep::norm(std::span<const layers::Loss> losses) {
+  if (!exchange_.done()) known_ = collect();
   std::vector<double> mine(kSlots, 0.0);
   for (const layers::Loss& loss : losses) {
     mine[kLossSum] += loss.sum;
     mine[kTokens] += static_cast<double>(loss.tokens);
   }
   const tensor::MemoryStats memory = tensor::memory_stats(options_.device);
-  mine[kStop] = stop_asked ? 1.0 : 0.0;
+  mine[kStop] = stop_asked_ ? 1.0 : 0.0;
   mine[kAllocated] = static_cast<double>(memory.allocated_bytes);
   mine[kReserved] = static_cast<double>(memory.reserved_bytes);
   mine[kMaxAllocated] = static_cast<double>(memory.max_allocated_bytes);
@@ -77,10 +94,26 @@ StepOutcome TrainingStep::run(int64_t step, const std::vector<pipeline::Microbat
   const std::vector<double> norms = optim::squared_norms(counted_);
   mine.insert(mine.end(), norms.begin(), norms.end());
 
-  StepOutcome outcome;
+  at::Tensor padded = at::zeros({numel_}, at::kDouble);
+  std::ranges::copy(mine, padded.mutable_data_ptr<double>());
+  exchange_ = pipeline_.all_gather(padded.to(options_.device));
+  exchanged_ = step_;
+}
+
+void TrainingStep::wait_norm() {
+  known_ = collect();
+  gradient_scale_ = optim::clip_coefficient(known_->grad_norm, options_.max_grad_norm);
+}
+
+void TrainingStep::update(int32_t chunk) {
+  optimizers_[static_cast<size_t>(chunk)].step(optim::learning_rate(options_.curve, step_), gradient_scale_);
+}
+
+StepOutcome TrainingStep::collect() {
+  StepOutcome outcome = {.step = exchanged_};
   double loss_sum = 0;
   std::vector<double> all_norms;  // stage after stage: the order of the model's parameters, however it is cut
-  const std::vector<at::Tensor> gathered = exchange(mine);
+  const std::vector<at::Tensor> gathered = exchange_.wait().cpu().unbind();
   for (size_t rank = 0; rank < gathered.size(); ++rank) {
     const double* values = gathered[rank].const_data_ptr<double>();
     outcome.stop_asked |= values[kStop] != 0;
@@ -97,20 +130,11 @@ StepOutcome TrainingStep::run(int64_t step, const std::vector<pipeline::Microbat
   }
   outcome.loss = outcome.tokens > 0 ? loss_sum / static_cast<double>(outcome.tokens) : 0.0;
   outcome.grad_norm = optim::gradient_norm(all_norms);
-  require<ConfigError>(std::isfinite(outcome.loss) && std::isfinite(outcome.grad_norm), "step ", step,
+  require<ConfigError>(std::isfinite(outcome.loss) && std::isfinite(outcome.grad_norm), "step ", outcome.step,
                        " gave a loss of ", outcome.loss, " and a gradient norm of ", outcome.grad_norm,
                        ": the training diverged; lower --learning_rate or --max_grad_norm, or warm up longer "
                        "(--warmup_steps)");
-
-  adamw_.step(optim::learning_rate(options_.curve, step),
-              optim::clip_coefficient(outcome.grad_norm, options_.max_grad_norm));
   return outcome;
-}
-
-std::vector<at::Tensor> TrainingStep::exchange(const std::vector<double>& mine) {
-  at::Tensor padded = at::zeros({static_cast<int64_t>(kSlots) + most_norms_}, at::kDouble);
-  std::ranges::copy(mine, padded.mutable_data_ptr<double>());
-  return pipeline_.all_gather(padded.to(options_.device)).wait().cpu().unbind();
 }
 
 }  // namespace braid::train

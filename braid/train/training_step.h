@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "braid/comm/communicator.h"
@@ -17,6 +19,7 @@ namespace braid::train {
 
 /// What every rank knows after a step.
 struct StepOutcome {
+  int64_t step = 0;
   double loss = 0;                         ///< mean over the step's tokens
   double grad_norm = 0;                    ///< before clipping
   int64_t tokens = 0;                      ///< that carried a loss
@@ -31,26 +34,44 @@ struct TrainingStepOptions {
 };
 
 /// Runs steps on one rank. Everything given must outlive it.
-class TrainingStep {
+///
+/// The ranks exchange what makes a step's outcome at its NORM. Where updates wait for it (clipping), it is
+/// known at the end of the step. Where they do not, nobody waits for the slowest rank: the outcome is known
+/// when the next step has come to its NORM, or by finish().
+class TrainingStep final : private pipeline::StepEnd {
  public:
-  /// Collective over `pipeline`: ranks exchange how many parameters each counts in the norm.
-  TrainingStep(const PipelinePlan& plan, const RankModel& model, pipeline::Executor& executor,
-               TiedWeight& tied, optim::AdamW& adamw, comm::Communicator& pipeline,
+  /// `optimizers` has one for each chunk.
+  TrainingStep(const PipelinePlan& plan, const RankModel& model, TiedWeight& tied,
+               std::span<optim::AdamW> optimizers, comm::Communicator& pipeline,
                const TrainingStepOptions& options);
 
+  /// What the executor of plan.step calls at the end of a step.
+  pipeline::StepEnd& step_end() { return *this; }
+
   /// Step `step`, counted from 1, on `microbatches`. The gradient is that of the mean loss over all tokens
-  /// with a label. Collective over the pipeline: the schedule's messages and one all-gather of a few numbers
-  /// per parameter; no barrier. Throws ConfigError, on every rank and before any weight is touched, if the
-  /// loss or the norm is not a finite number.
-  StepOutcome run(int64_t step, const std::vector<pipeline::Microbatch>& microbatches,
-                  const pipeline::ActivationSpec& activation, bool stop_asked);
+  /// with a label. Returns the newest outcome that this step made known, its own or the last one's.
+  /// Collective over the pipeline: the schedule's messages and one all-gather of a few numbers per parameter;
+  /// no barrier. Throws ConfigError on every rank if a loss or a norm is not a finite number: with clipping
+  /// before any weight is touched, without it a step later.
+  std::optional<StepOutcome> run(pipeline::Executor& executor, int64_t step,
+                                 const std::vector<pipeline::Microbatch>& microbatches,
+                                 const pipeline::ActivationSpec& activation, bool stop_asked);
+
+  /// The outcome of the last step, if it is not known yet. Collective over the pipeline.
+  std::optional<StepOutcome> finish();
 
  private:
-  std::vector<at::Tensor> exchange(const std::vector<double>& mine);
+  void reduce_tied(int32_t chunk) override;
+  void wait_reduce_tied(int32_t chunk) override;
+  void norm(std::span<const layers::Loss> losses) override;
+  void wait_norm() override;
+  void update(int32_t chunk) override;
 
-  pipeline::Executor& executor_;
+  /// Waits for the exchange under way and makes the outcome of it.
+  StepOutcome collect();
+
   TiedWeight& tied_;
-  optim::AdamW& adamw_;
+  std::span<optim::AdamW> optimizers_;
   comm::Communicator& pipeline_;
   TrainingStepOptions options_;
   std::vector<tensor::Parameter*> counted_;  ///< of this rank, stage after stage
@@ -61,7 +82,14 @@ class TrainingStep {
     int64_t count = 0;
   };
   std::vector<StageNorms> stage_norms_;  ///< of each stage
-  int64_t most_norms_ = 0;               ///< of any rank
+  int64_t numel_ = 0;                    ///< of what each rank gives to the exchange
+
+  int64_t step_ = 0;
+  bool stop_asked_ = false;
+  double gradient_scale_ = 1.0;
+  comm::Work exchange_;  // of the step exchanged_
+  int64_t exchanged_ = 0;
+  std::optional<StepOutcome> known_;
 };
 
 /// Tokens with a label in all microbatches; zero where labels are undefined.
