@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(
     Damages, ScheduleFileRejected,
     testing::Values(
         Damage{"0F0,0X0\n", ", row 1, cell 2 (\"0X0\"): write stage, type and microbatch"},
-        Damage{"0F0,0B0\n1F0,1SEND_B0\n", ", row 2, cell 2 (\"1SEND_B0\"): give compute actions only"},
+        Damage{"0F0,0B0\n1F0,1SEND_B0\n", ", row 2, cell 2 (\"1SEND_B0\"): give compute actions (PyTorch"},
         Damage{"0F0,0B0\n0F0,0B0\n", ", row 2, cell 1 (\"0F0\"): stage 0 is in row 1, cell 1 too"},
         Damage{"\n", " has no rows: write one per rank"},
         Damage{"0F0,0F1,0B1,0B0\n", "weight gradients must add up in ascending order"},
