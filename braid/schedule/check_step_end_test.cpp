@@ -17,7 +17,7 @@ std::string verdict(const Schedule& schedule) {
   return "good";
 }
 
-Schedule mine(PipelineShape shape, StepEnd step_end, std::vector<std::string> rows) {
+Schedule mine(PipelineShape shape, StepEnd step_end, const std::vector<std::string>& rows) {
   Schedule schedule = {.name = "mine", .shape = shape, .step_end = std::move(step_end)};
   for (const std::string& row : rows) schedule.ranks.push_back(parse_actions(row));
   return schedule;
