@@ -43,7 +43,7 @@ TEST(Action, GoldenTexts) {
   EXPECT_TRUE(parse_actions("").empty());
 }
 
-TEST(Action, OtherTextIsRefusedAndShown) {
+TEST(Action, OtherTextIsRejectedAndShown) {
   for (const char* text : {"", "F", "0", "F-1", "F0x", "X0", "F0c", "Fc1", "F2147483648", "UPDATE0",
                            "UPDATEc", "NORMc1", "NORM0", "F0c1c2", "2F0", "f0"}) {
     try {

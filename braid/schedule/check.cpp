@@ -115,10 +115,10 @@ bool contains(const Schedule& schedule, bool (*wanted)(Op)) {
   return false;
 }
 
-// Where things happen to each hand-over, by its tag.
+// Where things happen to each handover, by its tag.
 struct Positions {
   explicit Positions(const PipelineShape& shape) {
-    const auto count = static_cast<size_t>(hand_over_count(shape));
+    const auto count = static_cast<size_t>(handover_count(shape));
     for (auto* positions : {&made, &sent, &received, &waited}) positions->assign(count, kNever);
   }
 
@@ -231,24 +231,24 @@ std::string_view reason(Op op, bool is_own_rank) {
   return is_send(op) ? "blocks until its receive is posted" : "needs what has not been sent";
 }
 
-[[noreturn]] void refuse_stuck(const Schedule& schedule, const Replay& replay) {
-  const std::vector<std::vector<int32_t>> circles = replay.circles();
-  require<InternalError>(!circles.empty(), "schedule ", schedule.name, " is stuck without a circle");
-  // The circle from its lowest rank on.
-  std::vector<int32_t> circle = circles.front();
-  std::rotate(circle.begin(), std::min_element(circle.begin(), circle.end()), circle.end());
+[[noreturn]] void reject_stuck(const Schedule& schedule, const Replay& replay) {
+  const std::vector<std::vector<int32_t>> cycles = replay.cycles();
+  require<InternalError>(!cycles.empty(), "schedule ", schedule.name, " is stuck without a cycle");
+  // The cycle from its lowest rank on.
+  std::vector<int32_t> cycle = cycles.front();
+  std::rotate(cycle.begin(), std::min_element(cycle.begin(), cycle.end()), cycle.end());
   constexpr size_t kShown = 8;
   std::string text;
-  for (size_t i = 0; i < std::min(circle.size(), kShown); ++i) {
-    const Action& action = list_of(schedule, circle[i])[replay.position(circle[i])];
-    text += i == 0 ? cat(location(schedule, circle[i], replay.position(circle[i])), ": deadlock: it ")
-                   : cat("; rank ", circle[i], ", position ", replay.position(circle[i]), " (",
+  for (size_t i = 0; i < std::min(cycle.size(), kShown); ++i) {
+    const Action& action = list_of(schedule, cycle[i])[replay.position(cycle[i])];
+    text += i == 0 ? cat(location(schedule, cycle[i], replay.position(cycle[i])), ": deadlock: it ")
+                   : cat("; rank ", cycle[i], ", position ", replay.position(cycle[i]), " (",
                          to_string(action), ") ");
-    text += reason(action.op, circle.size() == 1);
-    if (circle.size() > 1)
-      text += cat(", so rank ", circle[i], " waits for rank ", *replay.blocked_on(circle[i]));
+    text += reason(action.op, cycle.size() == 1);
+    if (cycle.size() > 1)
+      text += cat(", so rank ", cycle[i], " waits for rank ", *replay.blocked_on(cycle[i]));
   }
-  if (circle.size() > kShown) text += cat("; and ", circle.size() - kShown, " more ranks in the same circle");
+  if (cycle.size() > kShown) text += cat("; and ", cycle.size() - kShown, " more ranks in the same cycle");
   throw ConfigError(text);
 }
 
@@ -257,7 +257,7 @@ void check_progress(const Schedule& schedule, bool with_messages) {
   std::vector<size_t> lengths;
   for (const std::vector<Action>& list : schedule.ranks) lengths.push_back(list.size());
   Replay replay(std::move(lengths));
-  std::vector<char> is_available(static_cast<size_t>(hand_over_count(schedule.shape)));
+  std::vector<char> is_available(static_cast<size_t>(handover_count(schedule.shape)));
   std::vector<char> is_posted(is_available.size());
   const Durations no_time;
   StepEndClock<Seconds> step_end(schedule, no_time);
@@ -290,7 +290,7 @@ void check_progress(const Schedule& schedule, bool with_messages) {
     }
     return std::nullopt;
   });
-  if (replay.first_stuck()) refuse_stuck(schedule, replay);
+  if (replay.first_stuck()) reject_stuck(schedule, replay);
 }
 
 int64_t crossings(const Schedule& schedule) {

@@ -62,7 +62,7 @@ TEST(Check, NeighbouringStagesOnOneRankNeedNoMessage) {
       "schedule mine, rank 1, position 1 (SEND_F0): both stages are on this rank: there is nothing to send");
 }
 
-TEST(CheckRefuses, ComputeThatIsMissingDoubledOrOutOfOrder) {
+TEST(CheckRejects, ComputeThatIsMissingDoubledOrOutOfOrder) {
   EXPECT_EQ(verdict(mine(2, {"F0 B0 F1"})), "schedule mine, rank 0, the end: B1 (or I and W) is missing");
   EXPECT_EQ(verdict(mine(2, {"F0 B0"})), "schedule mine, rank 0, the end: F1 is missing");
   EXPECT_EQ(verdict(mine(1, {"F0 I0"})), "schedule mine, rank 0, the end: W0 is missing");
@@ -81,7 +81,7 @@ TEST(CheckRefuses, ComputeThatIsMissingDoubledOrOutOfOrder) {
             "schedule mine, rank 0, position 1 (W0): W needs the I of its microbatch before it");
 }
 
-TEST(CheckRefuses, WeightGradientsThatWouldAddUpInAnotherOrder) {
+TEST(CheckRejects, WeightGradientsThatWouldAddUpInAnotherOrder) {
   const std::string reason =
       ": weight gradients must add up in ascending order of microbatches, the next is 0 (another order would "
       "change "
@@ -91,7 +91,7 @@ TEST(CheckRefuses, WeightGradientsThatWouldAddUpInAnotherOrder) {
   EXPECT_EQ(verdict(mine(2, {"F0 F1 I1 I0 W0 W1"})), "good") << "the order of input gradients is free";
 }
 
-TEST(CheckRefuses, LossesThatWouldAddUpInAnotherOrder) {
+TEST(CheckRejects, LossesThatWouldAddUpInAnotherOrder) {
   EXPECT_EQ(
       verdict(mine(2, {"F0 F1 B0 B1", "F1 F0 B0 B1"})),
       "schedule mine, rank 1, position 0 (F1): the last stage's forwards must come in ascending order of "
@@ -100,7 +100,7 @@ TEST(CheckRefuses, LossesThatWouldAddUpInAnotherOrder) {
 }
 
 // Each row of a good pair, with one thing wrong.
-TEST(CheckRefuses, MessagesThatDoNotPairUp) {
+TEST(CheckRejects, MessagesThatDoNotPairUp) {
   const std::string good0 = "F0 SEND_F0 RECV_B0 B0 WAIT_SEND_F0";
   const std::string good1 = "RECV_F0 F0 B0 SEND_B0 WAIT_SEND_B0";
   ASSERT_EQ(verdict(mine(1, {good0, good1})), "good");
@@ -127,7 +127,7 @@ TEST(CheckRefuses, MessagesThatDoNotPairUp) {
       "schedule mine, rank 0, position 1 (SEND_F0): no one waits for this send: WAIT_SEND_F0 is missing");
 }
 
-TEST(CheckRefuses, ReceivesInAnotherOrderThanTheSends) {
+TEST(CheckRejects, ReceivesInAnotherOrderThanTheSends) {
   EXPECT_EQ(
       verdict(mine(
           2, {"F0 SEND_F0 F1 SEND_F1 RECV_B0 RECV_B1 B0 B1", "RECV_F1 RECV_F0 F0 F1 B0 SEND_B0 B1 SEND_B1"})),
@@ -135,7 +135,7 @@ TEST(CheckRefuses, ReceivesInAnotherOrderThanTheSends) {
 }
 
 // Stages 0 and 2 on rank 0, 1 and 3 on rank 1: activations and gradients share the way from rank 0 to rank 1.
-TEST(CheckRefuses, AGradientReceivedBeforeAnActivationThatIsSentFirst) {
+TEST(CheckRejects, AGradientReceivedBeforeAnActivationThatIsSentFirst) {
   const std::string sender = "F0 SEND_F0 RECV_F0c1 F0c1 SEND_F0c1 RECV_B0c1 B0c1 SEND_B0c1 RECV_B0 B0";
   EXPECT_EQ(
       verdict(mine(1, {sender, "RECV_F0 F0 SEND_F0 RECV_F0c1 RECV_B0 F0c1 B0c1 SEND_B0c1 B0 SEND_B0"}, 2)),
@@ -146,7 +146,7 @@ TEST(CheckRefuses, AGradientReceivedBeforeAnActivationThatIsSentFirst) {
       "first");
 }
 
-TEST(CheckRefuses, SendsThatWouldBlockOneAnother) {
+TEST(CheckRejects, SendsThatWouldBlockOneAnother) {
   EXPECT_EQ(verdict(mine(2, {"F0 SEND_F0 F1 SEND_F1 RECV_B0 B0 RECV_B1 B1",
                              "RECV_F0 F0 B0 SEND_B0 RECV_F1 F1 B1 SEND_B1"})),
             "schedule mine, rank 0, position 3 (SEND_F1): deadlock: it blocks until its receive is posted, "
@@ -156,7 +156,7 @@ TEST(CheckRefuses, SendsThatWouldBlockOneAnother) {
             "rank 0");
 }
 
-TEST(CheckRefuses, OrdersThatNoCommunicationCanSave) {
+TEST(CheckRejects, OrdersThatNoCommunicationCanSave) {
   EXPECT_EQ(verdict(mine(2, {"F0 B0 F1 B1", "F1 F0 B0 B1", "F0 F1 B0 B1"})),
             "schedule mine, rank 0, position 1 (B0): deadlock: it needs what has not been sent, so rank 0 "
             "waits for rank "
@@ -166,7 +166,7 @@ TEST(CheckRefuses, OrdersThatNoCommunicationCanSave) {
       "schedule mine, rank 0, position 0 (F0c1): deadlock: it needs what this same rank makes only later");
 }
 
-TEST(CheckRefuses, NamesOnlyTheFirstRanksOfALongCircle) {
+TEST(CheckRejects, NamesOnlyTheFirstRanksOfALongCycle) {
   std::vector<std::string> rows(12, "F1 F0 B0 B1");
   rows[0] = "F0 B0 F1 B1";
   rows[11] = "F0 F1 B0 B1";

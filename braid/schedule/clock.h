@@ -110,7 +110,7 @@ class Clock {
         durations_(durations),
         with_messages_(has_messages(schedule)),
         now_(std::move(starts)),
-        available_(static_cast<size_t>(hand_over_count(schedule.shape)), Time{Seconds(-1)}),
+        available_(static_cast<size_t>(handover_count(schedule.shape)), Time{Seconds(-1)}),
         step_end_(schedule, durations) {}
 
   /// Runs the action at `position` of `rank` and calls record(start, end). Or changes nothing and returns the

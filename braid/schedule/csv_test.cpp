@@ -34,7 +34,7 @@ TEST(ToCsv, CellsNameStagesNotChunks) {
             "1F0,2F0,2B0,1B0\n");
 }
 
-std::string refusal(std::string_view text) {
+std::string rejection(std::string_view text) {
   try {
     from_csv(text, "mine");
   } catch (const ConfigError& error) {
@@ -143,7 +143,7 @@ TEST(FromCsv, TheEndOfTheStepStaysWhereTheFileHasIt) {
   }
 }
 
-TEST(FromCsvRefuses, CellsThatAreNoComputeAction) {
+TEST(FromCsvRejects, CellsThatAreNoComputeAction) {
   const std::string form =
       ": write stage, type and microbatch, as in 2F0, where the types are F, B (whole backward), I (gradient "
       "of the input) and W (gradients of the weights); or two at once, as in (5F3;2B1)OVERLAP_F_B; or what "
@@ -170,62 +170,62 @@ TEST(FromCsvRefuses, CellsThatAreNoComputeAction) {
                                  "0NORM",
                                  "NORM0",
                                  "0UPDATEc1"}) {
-    EXPECT_EQ(refusal("0F0,0B0\n1F0,," + cell + ",1B0\n"),
+    EXPECT_EQ(rejection("0F0,0B0\n1F0,," + cell + ",1B0\n"),
               "schedule mine, row 2, cell 3 (\"" + cell + "\")" + form);
   }
   const std::string compound = ": a compound action ends in )OVERLAP_F_B, as in (5F3;2B1)OVERLAP_F_B";
   for (const std::string cell : {"(0F0;0B0", "(0F0;0B0)", "(0F0;0B0)OVERLAP_F_Bx", "(0F0;0B0)B"}) {
-    EXPECT_EQ(refusal(cell), "schedule mine, row 1, cell 1 (\"" + cell + "\")" + compound);
+    EXPECT_EQ(rejection(cell), "schedule mine, row 1, cell 1 (\"" + cell + "\")" + compound);
   }
-  EXPECT_EQ(refusal(std::string_view("0F0\0,0B0", 8)), "schedule mine, row 1, cell 1 (\"0F0?\")" + form);
-  EXPECT_EQ(refusal("\x1b[31m0F0"), "schedule mine, row 1, cell 1 (\"?[31m0F0\")" + form);
-  EXPECT_EQ(refusal(std::string(1000, 'x')),
+  EXPECT_EQ(rejection(std::string_view("0F0\0,0B0", 8)), "schedule mine, row 1, cell 1 (\"0F0?\")" + form);
+  EXPECT_EQ(rejection("\x1b[31m0F0"), "schedule mine, row 1, cell 1 (\"?[31m0F0\")" + form);
+  EXPECT_EQ(rejection(std::string(1000, 'x')),
             "schedule mine, row 1, cell 1 (\"" + std::string(40, 'x') + "...\")" + form);
 }
 
-TEST(FromCsvRefuses, MessagesAndOtherThingsThatBraidPlacesItself) {
+TEST(FromCsvRejects, MessagesAndOtherThingsThatBraidPlacesItself) {
   for (const std::string cell :
        {"0SEND_F0", "0RECV_F0", "0SEND_B0", "0RECV_B0", "0WAIT_SEND_F0", "0WAIT_SEND_B0", "0UNSHARD",
         "0RESHARD", "0REDUCE_GRAD", "0WAIT_REDUCE_GRAD"}) {
     EXPECT_EQ(
-        refusal("0F0," + cell + ",0B0"),
+        rejection("0F0," + cell + ",0B0"),
         "schedule mine, row 1, cell 2 (\"" + cell +
             "\"): give compute actions (PyTorch's compute_only format), or those with the end of the step: "
             "braid places messages itself");
   }
 }
 
-TEST(FromCsvRefuses, NumbersThatAreTooLarge) {
-  EXPECT_EQ(refusal("268435456F0"),
+TEST(FromCsvRejects, NumbersThatAreTooLarge) {
+  EXPECT_EQ(rejection("268435456F0"),
             "schedule mine, row 1, cell 1 (\"268435456F0\"): a stage may be at most 268435455");
   EXPECT_EQ(
-      refusal("0F99999999999999999999"),
+      rejection("0F99999999999999999999"),
       "schedule mine, row 1, cell 1 (\"0F99999999999999999999\"): a microbatch may be at most 268435455");
   const std::string each = ": an F and a B of every microbatch up to this one on every stage would be ";
-  EXPECT_EQ(refusal("0F0,0F268435455,0B1"), "schedule mine, row 1, cell 2 (\"0F268435455\")" + each +
+  EXPECT_EQ(rejection("0F0,0F268435455,0B1"), "schedule mine, row 1, cell 2 (\"0F268435455\")" + each +
                                                 "536870912 actions, but there are only 3");
-  EXPECT_EQ(refusal("0F0\n1F0"),
+  EXPECT_EQ(rejection("0F0\n1F0"),
             "schedule mine, row 1, cell 1 (\"0F0\")" + each + "4 actions, but there are only 2");
 }
 
-TEST(FromCsvRefuses, StagesThatAreMissingDoubledOrUnevenlySpread) {
+TEST(FromCsvRejects, StagesThatAreMissingDoubledOrUnevenlySpread) {
   EXPECT_EQ(
-      refusal("0F0,0B0\n1F0,0B0"),
+      rejection("0F0,0B0\n1F0,0B0"),
       "schedule mine, row 2, cell 2 (\"0B0\"): stage 0 is in row 1, cell 1 too: a stage lives on one rank");
   EXPECT_EQ(
-      refusal("0F0,0B0\n268435455F0,268435455B0"),
+      rejection("0F0,0B0\n268435455F0,268435455B0"),
       "schedule mine, row 2, cell 1 (\"268435455F0\"): stage 268435455 is there, but stage 1 is in no row: "
       "number them from 0 without a gap");
-  EXPECT_EQ(refusal("0F0,1F0,1B0,0B0\n2F0,2B0"),
+  EXPECT_EQ(rejection("0F0,1F0,1B0,0B0\n2F0,2B0"),
             "schedule mine, row 2 has 1 stage, but row 1 has 2: every rank must hold the same number");
-  EXPECT_EQ(refusal("\n0F0,0B0"),
+  EXPECT_EQ(rejection("\n0F0,0B0"),
             "schedule mine, row 2 has 1 stage, but row 1 has 0: every rank must hold the same number");
 }
 
-TEST(FromCsvRefuses, TextWithoutActions) {
-  EXPECT_EQ(refusal(""), "schedule mine has no rows: write one per rank, with cells like 0F0,0B0");
-  EXPECT_EQ(refusal(" \r\n\n"), "schedule mine has no rows: write one per rank, with cells like 0F0,0B0");
-  EXPECT_EQ(refusal(",,\n,"), "schedule mine has only empty cells: write cells like 0F0,0B0");
+TEST(FromCsvRejects, TextWithoutActions) {
+  EXPECT_EQ(rejection(""), "schedule mine has no rows: write one per rank, with cells like 0F0,0B0");
+  EXPECT_EQ(rejection(" \r\n\n"), "schedule mine has no rows: write one per rank, with cells like 0F0,0B0");
+  EXPECT_EQ(rejection(",,\n,"), "schedule mine has only empty cells: write cells like 0F0,0B0");
 }
 
 // Whatever comes of it, it is a schedule that can be looked at, or a ConfigError.
@@ -233,7 +233,7 @@ TEST(FromCsv, NeverFailsInAnotherWay) {
   std::mt19937 random(20240103);
   constexpr std::string_view kBytes("0123456789FBIW,;()\n\r _SENDx\0\xff", 29);
   int accepted = 0;
-  int refused = 0;
+  int rejected = 0;
   for (int i = 0; i < 1000; ++i) {
     std::string text = to_csv(random_schedule(random));
     for (uint32_t changes = 1 + random() % 3; changes > 0; --changes) {
@@ -256,11 +256,11 @@ TEST(FromCsv, NeverFailsInAnotherWay) {
       ++accepted;
       ASSERT_EQ(from_csv(to_csv(schedule), "mutated"), schedule) << text;
     } catch (const ConfigError&) {
-      ++refused;
+      ++rejected;
     }
   }
   EXPECT_GT(accepted, 20);
-  EXPECT_GT(refused, 200);
+  EXPECT_GT(rejected, 200);
 }
 
 }  // namespace

@@ -85,8 +85,8 @@ TEST(DrawText, ColoursOnlyAddEscapeSequences) {
   EXPECT_EQ(coloured, draw_text(schedule, {}));
 }
 
-TEST(DrawTextRefuses, TooFewColumnsAndTooManySlots) {
-  const auto refusal = [](const PipelineShape& shape, const DrawOptions& options) -> std::string {
+TEST(DrawTextRejects, TooFewColumnsAndTooManySlots) {
+  const auto rejection = [](const PipelineShape& shape, const DrawOptions& options) -> std::string {
     try {
       draw_text(generate("1F1B", shape), options);
     } catch (const ConfigError& error) {
@@ -94,8 +94,8 @@ TEST(DrawTextRefuses, TooFewColumnsAndTooManySlots) {
     }
     return "was accepted";
   };
-  EXPECT_EQ(refusal({}, {.columns = 39}), "a drawing needs at least 40 columns, got 39");
-  EXPECT_EQ(refusal({.ranks = 1000, .microbatches = 10}, {}),
+  EXPECT_EQ(rejection({}, {.columns = 39}), "a drawing needs at least 40 columns, got 39");
+  EXPECT_EQ(rejection({.ranks = 1000, .microbatches = 10}, {}),
             "schedule 1F1B has 1000 ranks x 3027 slots, too many to draw as text (at most 1000000): take "
             "fewer ranks or "
             "microbatches");

@@ -31,7 +31,7 @@ TEST(PeakMemory, TakesEachStagesOwn) {
             std::vector<int64_t>{110});
 }
 
-TEST(PeakMemory, RefusesWhatItCannotAddUp) {
+TEST(PeakMemory, RejectsWhatItCannotAddUp) {
   const Schedule schedule = on_one_rank("F0 B0", {});
   EXPECT_THROW(peak_memory(schedule, {.stages = {{-1, 0}}}), ConfigError);
   EXPECT_THROW(peak_memory(schedule, {.stages = {{int64_t{1} << 62, 0}}}), ConfigError);

@@ -61,9 +61,9 @@ class Replay {
 
   size_t position(int32_t rank) const { return positions_[static_cast<size_t>(rank)]; }
 
-  /// Every circle of blocked ranks, each rank waiting for the one after it and the last for the first. Only
+  /// Every cycle of blocked ranks, each rank waiting for the one after it and the last for the first. Only
   /// after a run.
-  std::vector<std::vector<int32_t>> circles() const {
+  std::vector<std::vector<int32_t>> cycles() const {
     std::vector<std::vector<int32_t>> result;
     std::vector<int32_t> seen_from(lengths_.size(), -1);
     for (int32_t start = 0; start < std::ssize(lengths_); ++start) {
@@ -73,15 +73,15 @@ class Replay {
         if (!blocked_on_[static_cast<size_t>(rank)]) break;
         rank = *blocked_on_[static_cast<size_t>(rank)];
       }
-      // Back at a rank first seen on this very walk: that rank lies on a circle, new because older ranks were
+      // Back at a rank first seen on this very walk: that rank lies on a cycle, new because older ranks were
       // seen before.
       if (!blocked_on_[static_cast<size_t>(rank)] || seen_from[static_cast<size_t>(rank)] != start) continue;
-      std::vector<int32_t> circle = {rank};
+      std::vector<int32_t> cycle = {rank};
       for (int32_t next = *blocked_on_[static_cast<size_t>(rank)]; next != rank;
            next = *blocked_on_[static_cast<size_t>(next)]) {
-        circle.push_back(next);
+        cycle.push_back(next);
       }
-      result.push_back(std::move(circle));
+      result.push_back(std::move(cycle));
     }
     return result;
   }

@@ -148,7 +148,7 @@ int32_t stage_of(const Schedule& schedule, Place place) {
   return place.chunk * ranks + (backwards ? ranks - 1 - place.rank : place.rank);
 }
 
-int64_t hand_over_count(const PipelineShape& shape) {
+int64_t handover_count(const PipelineShape& shape) {
   return int64_t{2} * shape.stages() * shape.microbatches;
 }
 

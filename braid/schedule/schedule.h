@@ -96,7 +96,7 @@ struct Handover {
   Place from;
   Place to;
   int32_t microbatch = 0;
-  /// Different for every hand-over of a step; in [0, hand_over_count()). Both ends compute the same one.
+  /// Different for every handover of a step; in [0, handover_count()). Both ends compute the same one.
   int64_t tag = 0;
 
   bool is_local() const { return from.rank == to.rank; }
@@ -122,8 +122,8 @@ void validate(const Schedule& schedule);
 Place place_of(const Schedule& schedule, int32_t stage);
 int32_t stage_of(const Schedule& schedule, Place place);
 
-/// The upper end of the hand-overs' tags: 2 * stages * microbatches.
-int64_t hand_over_count(const PipelineShape& shape);
+/// The upper end of the handovers' tags: 2 * stages * microbatches.
+int64_t handover_count(const PipelineShape& shape);
 
 /// The tensor that a compute action of `rank` takes from another stage; nothing for W and at the pipeline's
 /// ends.

@@ -59,7 +59,7 @@ TEST(Handover, BothEndsAgreeAndEveryTagIsUsedOnce) {
           EXPECT_EQ(message_of(schedule, place.rank, wait_action(*made)), made);
           EXPECT_EQ(message_of(schedule, made->to.rank, receive_action(*made)), made);
           EXPECT_EQ(made->is_local(), placement == Placement::kV && std::min(stage, next) == 2);
-          EXPECT_TRUE(0 <= made->tag && made->tag < hand_over_count(schedule.shape));
+          EXPECT_TRUE(0 <= made->tag && made->tag < handover_count(schedule.shape));
           EXPECT_EQ(tags.insert(made->tag).second, op != Op::kBackwardInput)
               << "I shares the tag of B, nothing else";
         }
@@ -71,8 +71,8 @@ TEST(Handover, BothEndsAgreeAndEveryTagIsUsedOnce) {
   }
 }
 
-TEST(Validate, RefusesShapesAndActionsThatDoNotExist) {
-  const auto refusal = [](const auto& value) -> std::string {
+TEST(Validate, RejectsShapesAndActionsThatDoNotExist) {
+  const auto rejection = [](const auto& value) -> std::string {
     try {
       validate(value);
     } catch (const ConfigError& error) {
@@ -80,32 +80,32 @@ TEST(Validate, RefusesShapesAndActionsThatDoNotExist) {
     }
     return "was accepted";
   };
-  EXPECT_EQ(refusal(PipelineShape{.ranks = 0}), "a pipeline needs at least 1 rank, got 0");
-  EXPECT_EQ(refusal(PipelineShape{.chunks_per_rank = -1}), "a pipeline rank needs at least 1 chunk, got -1");
-  EXPECT_EQ(refusal(PipelineShape{.microbatches = 0}), "a step needs at least 1 microbatch, got 0");
+  EXPECT_EQ(rejection(PipelineShape{.ranks = 0}), "a pipeline needs at least 1 rank, got 0");
+  EXPECT_EQ(rejection(PipelineShape{.chunks_per_rank = -1}), "a pipeline rank needs at least 1 chunk, got -1");
+  EXPECT_EQ(rejection(PipelineShape{.microbatches = 0}), "a step needs at least 1 microbatch, got 0");
   EXPECT_EQ(
-      refusal(PipelineShape{.ranks = 2000000000, .chunks_per_rank = 2000000000, .microbatches = 2000000000}),
+      rejection(PipelineShape{.ranks = 2000000000, .chunks_per_rank = 2000000000, .microbatches = 2000000000}),
       "a schedule of 2000000000 ranks x 2000000000 chunks x 2000000000 microbatches is too large: their "
       "product "
       "may be at most 268435456");
   const Schedule good = {.name = "mine",
                          .shape = {.ranks = 2, .microbatches = 1},
                          .ranks = {parse_actions("F0 B0"), parse_actions("F0 B0")}};
-  EXPECT_EQ(refusal(good), "was accepted");
+  EXPECT_EQ(rejection(good), "was accepted");
   Schedule bad = good;
   bad.ranks.pop_back();
-  EXPECT_EQ(refusal(bad), "schedule mine has 1 rows for 2 ranks");
+  EXPECT_EQ(rejection(bad), "schedule mine has 1 rows for 2 ranks");
   bad = good;
   bad.ranks[1] = parse_actions("F0 B1");
-  EXPECT_EQ(refusal(bad),
+  EXPECT_EQ(rejection(bad),
             "schedule mine, rank 1, position 1 (B1): there is no such action with 1 chunks per rank and 1 "
             "microbatches");
   bad.ranks[1] = parse_actions("F0c1");
-  EXPECT_EQ(refusal(bad),
+  EXPECT_EQ(rejection(bad),
             "schedule mine, rank 1, position 0 (F0c1): there is no such action with 1 chunks per rank and 1 "
             "microbatches");
   bad.ranks[1] = {{.op = static_cast<Op>(99)}};
-  EXPECT_EQ(refusal(bad).substr(0, 51), "schedule mine, rank 1, position 0 (UNKNOWN_OP0): th");
+  EXPECT_EQ(rejection(bad).substr(0, 51), "schedule mine, rank 1, position 0 (UNKNOWN_OP0): th");
 }
 
 }  // namespace

@@ -70,8 +70,8 @@ TEST(Simulate, NothingThatTakesTimeHasNoBubble) {
   EXPECT_EQ(simulation.bubble_rate, 0.0);
 }
 
-TEST(SimulateRefuses, DurationsThatDoNotFitAndSchedulesThatStick) {
-  const auto refusal = [](const Schedule& schedule, const Durations& durations) -> std::string {
+TEST(SimulateRejects, DurationsThatDoNotFitAndSchedulesThatStick) {
+  const auto rejection = [](const Schedule& schedule, const Durations& durations) -> std::string {
     try {
       simulate(schedule, durations);
     } catch (const ConfigError& error) {
@@ -80,15 +80,15 @@ TEST(SimulateRefuses, DurationsThatDoNotFitAndSchedulesThatStick) {
     return "was accepted";
   };
   const Schedule good = generate("1F1B", {.ranks = 3, .microbatches = 1});
-  EXPECT_EQ(refusal(good, {.stages = std::vector<StageTimes>(2)}),
+  EXPECT_EQ(rejection(good, {.stages = std::vector<StageTimes>(2)}),
             "durations are needed for 1 stage (they hold for all) or 3 stages, got 2");
-  EXPECT_EQ(refusal(good, {.stages = {{.forward = Seconds(-1)}}}),
+  EXPECT_EQ(rejection(good, {.stages = {{.forward = Seconds(-1)}}}),
             "the time of a forward must be finite and at least 0 seconds, got -1");
-  EXPECT_EQ(refusal(good, {.communication = Seconds(std::numeric_limits<double>::quiet_NaN())}),
+  EXPECT_EQ(rejection(good, {.communication = Seconds(std::numeric_limits<double>::quiet_NaN())}),
             "the time of a message must be finite and at least 0 seconds, got nan");
   Schedule stuck = good;
   stuck.ranks[1] = parse_actions("B0 F0");
-  EXPECT_EQ(refusal(stuck, {}),
+  EXPECT_EQ(rejection(stuck, {}),
             "schedule 1F1B, rank 1, position 0 (B0): a backward needs its forward before it");
 }
 

@@ -7,7 +7,7 @@
 namespace braid::schedule {
 namespace {
 
-std::string refusal(std::string_view text) {
+std::string rejection(std::string_view text) {
   try {
     parse_durations(text, 1);
   } catch (const ConfigError& error) {
@@ -22,11 +22,11 @@ TEST(ParseDurations, SharesARanksTimesAmongItsChunks) {
             (Durations{.stages = {{Seconds(0.5), Seconds(1), Seconds(2)}}, .communication = Seconds(8)}));
 }
 
-TEST(ParseDurations, RefusesWhatIsNoTime) {
-  EXPECT_EQ(refusal("1,2"), "times must be 3 numbers (F,I,W) or 4 (F,I,W,MESSAGE), got 2: '1,2'");
+TEST(ParseDurations, RejectsWhatIsNoTime) {
+  EXPECT_EQ(rejection("1,2"), "times must be 3 numbers (F,I,W) or 4 (F,I,W,MESSAGE), got 2: '1,2'");
   for (const char* text : {"", "1,2,x", "1,2,-3", "1,2,inf", "1,,3"}) {
     EXPECT_EQ(
-        refusal(text),
+        rejection(text),
         "times must be 3 or 4 numbers >= 0 with commas between, as in 1,1.2,0.8 or 1,1.2,0.8,0.1; got '" +
             std::string(text) + "'");
   }

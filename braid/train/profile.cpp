@@ -59,7 +59,7 @@ void add_stage_times(const report::Timeline& timeline, std::vector<StageMeans>& 
 /// The least time from the start of a send to the moment a waiting receiver had its message.
 std::optional<Seconds> fastest_message(const report::Timeline& timeline) {
   const schedule::Schedule& schedule = timeline.schedule;
-  std::vector<std::optional<Seconds>> sent(static_cast<size_t>(hand_over_count(schedule.shape)));
+  std::vector<std::optional<Seconds>> sent(static_cast<size_t>(handover_count(schedule.shape)));
   const auto for_each = [&](auto visit) {
     for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
       for (const report::ActionRecord& record : timeline.ranks[rank])

@@ -20,7 +20,7 @@ struct Times {
 };
 constexpr Times kTimes[] = {{1.0, 1.25, 0.75}, {1.0, 1.0, 1.0}, {1.5, 0.75, 1.0}};
 
-std::string refusal(std::string_view mode, const PipelineShape& shape) {
+std::string rejection(std::string_view mode, const PipelineShape& shape) {
   try {
     generate(mode, shape);
   } catch (const ConfigError& error) {
@@ -224,26 +224,26 @@ TEST(AlternationGolden, InterleavedZb) {
             "rank 1: F0 F1 F0c1 I0c1 F1c1 I1c1 W0c1 I0 W1c1 I1 W0 W1\n");
 }
 
-TEST(AlternationRefusals, NameTheScheduleThatWouldDo) {
+TEST(AlternationRejections, NameTheScheduleThatWouldDo) {
   const PipelineShape two_chunks = {.ranks = 4, .chunks_per_rank = 2, .microbatches = 8};
-  EXPECT_EQ(refusal("Eager1F1B", two_chunks),
+  EXPECT_EQ(rejection("Eager1F1B", two_chunks),
             "Eager1F1B runs with 1 chunk per rank, got 2: use VPP for more");
-  EXPECT_EQ(refusal("ZBH1", two_chunks),
+  EXPECT_EQ(rejection("ZBH1", two_chunks),
             "ZBH1 runs with 1 chunk per rank, got 2: use InterleavedZB for more");
-  EXPECT_EQ(refusal("ZBH1-fused", two_chunks),
+  EXPECT_EQ(rejection("ZBH1-fused", two_chunks),
             "ZBH1-fused runs with 1 chunk per rank, got 2: use InterleavedZB for more");
-  EXPECT_EQ(refusal("ZBH2", two_chunks),
+  EXPECT_EQ(rejection("ZBH2", two_chunks),
             "ZBH2 runs with 1 chunk per rank, got 2: use InterleavedZB for more");
-  EXPECT_EQ(refusal("ZBH2", {.chunks_per_rank = 0}), "a pipeline rank needs at least 1 chunk, got 0");
+  EXPECT_EQ(rejection("ZBH2", {.chunks_per_rank = 0}), "a pipeline rank needs at least 1 chunk, got 0");
 }
 
-TEST(AlternationRefusals, NameTheNearestNumbersOfMicrobatchesThatWouldDo) {
-  EXPECT_EQ(refusal("VPP", {.ranks = 4, .chunks_per_rank = 2, .microbatches = 9}),
+TEST(AlternationRejections, NameTheNearestNumbersOfMicrobatchesThatWouldDo) {
+  EXPECT_EQ(rejection("VPP", {.ranks = 4, .chunks_per_rank = 2, .microbatches = 9}),
             "VPP on 4 ranks cannot run 9 microbatches in 2 equal rounds: take 8 or 10 microbatches");
   EXPECT_EQ(
-      refusal("InterleavedZB", {.ranks = 8, .chunks_per_rank = 3, .microbatches = 35}),
+      rejection("InterleavedZB", {.ranks = 8, .chunks_per_rank = 3, .microbatches = 35}),
       "InterleavedZB on 8 ranks cannot run 35 microbatches in 4 equal rounds: take 32 or 36 microbatches");
-  EXPECT_EQ(refusal("VPP", {.ranks = 2, .microbatches = (1 << 27) - 1}),
+  EXPECT_EQ(rejection("VPP", {.ranks = 2, .microbatches = (1 << 27) - 1}),
             "VPP on 2 ranks cannot run 134217727 microbatches in 67108863 equal rounds: take 134217726 or "
             "134217728 microbatches");
 }

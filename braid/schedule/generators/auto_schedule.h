@@ -8,7 +8,7 @@ namespace braid::schedule {
 
 /// The schedule with the least longest_span, then the least step_time, then the least memory, of
 ///  - every other mode that runs with `shape` within workload.memory_limit,
-///  - the same modes' orders, refused or not, with their weight gradients placed anew for the workload (see
+///  - the same modes' orders, rejected or not, with their weight gradients placed anew for the workload (see
 ///    place_weights); with one chunk per rank, at each of limits_to_search,
 ///  - with one chunk per rank, memory_limited.
 /// So it is never worse than another mode within the limit, and any placement may come out. The name tells

@@ -27,7 +27,7 @@ Workload unequal(const PipelineShape& shape) {
   return workload;
 }
 
-std::string refusal(const PipelineShape& shape, const Workload& workload) {
+std::string rejection(const PipelineShape& shape, const Workload& workload) {
   try {
     auto_schedule(shape, workload);
   } catch (const ConfigError& error) {
@@ -112,13 +112,13 @@ TEST(AutoSchedule, NameTellsWhatItIsMadeOf) {
   EXPECT_EQ(auto_schedule({.ranks = 8, .microbatches = 24}, with_messages).name, "auto (memory-limited)");
 }
 
-TEST(AutoScheduleRefuses, WhatNothingFits) {
+TEST(AutoScheduleRejects, WhatNothingFits) {
   const Workload tight = {.memory = {{{.forward_to_backward = 7, .backward_to_weight = 9}}},
                           .memory_limit = 6};
-  EXPECT_EQ(refusal({.ranks = 2, .microbatches = 4}, tight),
+  EXPECT_EQ(rejection({.ranks = 2, .microbatches = 4}, tight),
             "auto found no schedule that keeps at most 6 on every rank: the least limit that would do is 7");
-  EXPECT_EQ(refusal({.ranks = 2, .microbatches = 0}, {}), "a step needs at least 1 microbatch, got 0");
-  EXPECT_EQ(refusal({.ranks = 2, .microbatches = 4}, {.durations = {.stages = std::vector<StageTimes>(3)}}),
+  EXPECT_EQ(rejection({.ranks = 2, .microbatches = 0}, {}), "a step needs at least 1 microbatch, got 0");
+  EXPECT_EQ(rejection({.ranks = 2, .microbatches = 4}, {.durations = {.stages = std::vector<StageTimes>(3)}}),
             "durations are needed for 1 stage (they hold for all) or 2 stages, got 3");
 }
 

@@ -21,13 +21,13 @@ class RankOrder {
 
   void backward_input(int32_t chunk) {
     append(Op::kBackwardInput, chunk, next_backward_);
-    put_off_.push_back({.op = Op::kBackwardWeight, .chunk = chunk, .microbatch = order_.back().microbatch});
+    deferred_.push_back({.op = Op::kBackwardWeight, .chunk = chunk, .microbatch = order_.back().microbatch});
   }
 
-  // The oldest that was put off.
+  // The oldest that was deferred.
   void backward_weight() {
-    order_.push_back(put_off_.front());
-    put_off_.pop_front();
+    order_.push_back(deferred_.front());
+    deferred_.pop_front();
   }
 
   std::vector<Action> take() { return std::move(order_); }
@@ -40,7 +40,7 @@ class RankOrder {
   }
 
   std::vector<Action> order_;
-  std::deque<Action> put_off_;
+  std::deque<Action> deferred_;
   Next next_forward_{};
   Next next_backward_{};
 };

@@ -12,7 +12,7 @@
 namespace braid::schedule {
 namespace {
 
-std::string refusal(const PipelineShape& shape) {
+std::string rejection(const PipelineShape& shape) {
   try {
     dual_pipe_v(shape);
   } catch (const ConfigError& error) {
@@ -43,12 +43,12 @@ TEST(DualPipeVGolden, TwoRanksFiveMicrobatches) {
       "rank 1: F0 F0c1 F1 F1c1 F2 B0c1 F2c1 B0 F3 B1c1 F3c1 B1 F4 B2c1 F4c1 B2 B3c1 B3 I4c1 I4 W4c1 W4\n");
 }
 
-TEST(DualPipeVRefuses, OtherNumbersOfChunksAndTooFewMicrobatches) {
-  EXPECT_EQ(refusal({.ranks = 4, .chunks_per_rank = 1, .microbatches = 8}),
+TEST(DualPipeVRejects, OtherNumbersOfChunksAndTooFewMicrobatches) {
+  EXPECT_EQ(rejection({.ranks = 4, .chunks_per_rank = 1, .microbatches = 8}),
             "DualPipeV runs with 2 chunks per rank, got 1");
-  EXPECT_EQ(refusal({.ranks = 4, .chunks_per_rank = 2, .microbatches = 7}),
+  EXPECT_EQ(rejection({.ranks = 4, .chunks_per_rank = 2, .microbatches = 7}),
             "DualPipeV on 4 ranks needs at least 8 microbatches, got 7");
-  EXPECT_EQ(refusal({.ranks = 0}), "a pipeline needs at least 1 rank, got 0");
+  EXPECT_EQ(rejection({.ranks = 0}), "a pipeline needs at least 1 rank, got 0");
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace braid::schedule {
 namespace {
 
-std::string refusal(std::string_view mode, const PipelineShape& shape) {
+std::string rejection(std::string_view mode, const PipelineShape& shape) {
   try {
     generate(mode, shape);
   } catch (const ConfigError& error) {
@@ -81,16 +81,16 @@ TEST(Generate, TakesPaddlesSpellingOfEager1F1B) {
   EXPECT_EQ(generate("Eager-1F1B", shape), generate("Eager1F1B", shape));
 }
 
-TEST(GenerateRefusals, NameTheModeAndWhatWouldDo) {
+TEST(GenerateRejections, NameTheModeAndWhatWouldDo) {
   const PipelineShape shape = {.ranks = 4, .microbatches = 8};
-  EXPECT_EQ(refusal("1f1b", shape), "there is no pipeline schedule mode \"1f1b\": did you mean 1F1B?");
-  EXPECT_EQ(refusal("FThanB", shape), "there is no pipeline schedule mode \"FThanB\": did you mean FThenB?");
-  EXPECT_EQ(refusal("gpipe", shape),
+  EXPECT_EQ(rejection("1f1b", shape), "there is no pipeline schedule mode \"1f1b\": did you mean 1F1B?");
+  EXPECT_EQ(rejection("FThanB", shape), "there is no pipeline schedule mode \"FThanB\": did you mean FThenB?");
+  EXPECT_EQ(rejection("gpipe", shape),
             "there is no pipeline schedule mode \"gpipe\": choose one of " + mode_names());
-  EXPECT_EQ(refusal("1F1B", {.ranks = 4, .chunks_per_rank = 2, .microbatches = 8}),
+  EXPECT_EQ(rejection("1F1B", {.ranks = 4, .chunks_per_rank = 2, .microbatches = 8}),
             "1F1B runs with 1 chunk per rank, got 2: use VPP for more");
-  EXPECT_EQ(refusal("1F1B", {.ranks = 4, .microbatches = 0}), "a step needs at least 1 microbatch, got 0");
-  EXPECT_EQ(refusal("FThenB", {.ranks = 0}), "a pipeline needs at least 1 rank, got 0");
+  EXPECT_EQ(rejection("1F1B", {.ranks = 4, .microbatches = 0}), "a step needs at least 1 microbatch, got 0");
+  EXPECT_EQ(rejection("FThenB", {.ranks = 0}), "a pipeline needs at least 1 rank, got 0");
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ int64_t highest_peak(const Schedule& schedule, const Memory& memory) {
   return *std::max_element(peaks.begin(), peaks.end());
 }
 
-std::string refusal(std::string_view mode, const PipelineShape& shape, const Workload& workload = {}) {
+std::string rejection(std::string_view mode, const PipelineShape& shape, const Workload& workload = {}) {
   try {
     generate(mode, shape, workload);
   } catch (const ConfigError& error) {
@@ -236,23 +236,23 @@ TEST(VShaped, MoreMemoryMakesAShorterBubble) {
   }
 }
 
-TEST(VShapedRefusals, NameTheModeAndWhatWouldDo) {
+TEST(VShapedRejections, NameTheModeAndWhatWouldDo) {
   for (const std::string_view mode : kModes) {
-    EXPECT_EQ(refusal(mode, {.ranks = 4, .microbatches = 8}),
+    EXPECT_EQ(rejection(mode, {.ranks = 4, .microbatches = 8}),
               std::string(mode) + " runs with 2 chunks per rank, got 1");
-    EXPECT_EQ(refusal(mode, v_shape(4, 0)), "a step needs at least 1 microbatch, got 0");
-    EXPECT_EQ(refusal(mode, v_shape(4, 8), {.durations = {.stages = std::vector<StageTimes>(3)}}),
+    EXPECT_EQ(rejection(mode, v_shape(4, 0)), "a step needs at least 1 microbatch, got 0");
+    EXPECT_EQ(rejection(mode, v_shape(4, 8), {.durations = {.stages = std::vector<StageTimes>(3)}}),
               "durations are needed for 1 stage (they hold for all) or 8 stages, got 3");
   }
   Workload workload = {.memory = {.stages = {{.forward_to_backward = 3, .backward_to_weight = 4}}},
                        .memory_limit = 6};
-  EXPECT_EQ(refusal("ZBVPP", v_shape(4, 8), workload),
+  EXPECT_EQ(rejection("ZBVPP", v_shape(4, 8), workload),
             "ZBVPP cannot keep to the memory limit of 6: rank 0 needs 7 for a single microbatch on its 2 "
             "chunks; raise the limit to that or more");
   workload.memory_limit = 7;
-  EXPECT_EQ(refusal("ZBVPP", v_shape(4, 8), workload), "was accepted");
+  EXPECT_EQ(rejection("ZBVPP", v_shape(4, 8), workload), "was accepted");
   EXPECT_EQ(
-      refusal("V-Half", v_shape(4, 8), {.memory_limit = 5}),
+      rejection("V-Half", v_shape(4, 8), {.memory_limit = 5}),
       "V-Half keeps 6 on rank 0, more than the limit of 5: raise the limit, or take a schedule that keeps "
       "less (V-Half, V-Min, auto)");
 }

@@ -19,7 +19,7 @@ double bubble_of(const Schedule& schedule, double f, double i, double w) {
   return simulate(schedule, durations).longest_span.count() - schedule.shape.microbatches * (f + i + w);
 }
 
-// PaddlePaddle's order, which check refuses: its weight gradients are not in ascending order.
+// PaddlePaddle's order, which check rejects: its weight gradients are not in ascending order.
 Schedule paddle_order(int32_t ranks, int32_t microbatches) {
   Schedule schedule = {.name = "Paddle", .shape = {.ranks = ranks, .microbatches = microbatches}};
   for (int32_t rank = 0; rank < ranks; ++rank) {

@@ -42,7 +42,7 @@ class HandOrder {
     repeat(rank_, [&] { backward(0), backward(1); });
     // 6. The last gradients of chunk 0.
     repeat(ranks_ - rank_, [&] { backward(0), weight(0); });
-    // 7. The weight gradients put off since step 5.
+    // 7. The weight gradients deferred since step 5.
     while (weights_[1] < planned_) weight(1);
     while (weights_[0] < planned_) weight(0);
     return std::move(order_);

@@ -31,7 +31,7 @@ class Communication {
                 .placement = compute.placement,
                 .table = compute.table,
                 .step_end = compute.step_end},
-        is_posted_(static_cast<size_t>(hand_over_count(compute.shape))),
+        is_posted_(static_cast<size_t>(handover_count(compute.shape))),
         is_available_(is_posted_.size()) {
     result_.ranks.resize(compute.ranks.size());
     for (int32_t rank = 0; rank < compute.shape.ranks; ++rank) {
@@ -59,9 +59,9 @@ class Communication {
       throw InternalError("no such step");
     };
     for (replay.run(try_step); replay.first_stuck(); replay.run(try_step)) {
-      const std::vector<std::vector<int32_t>> circles = replay.circles();
-      require<InternalError>(!circles.empty(), "the ranks of ", compute_.name, " are stuck without a circle");
-      for (const std::vector<int32_t>& circle : circles) break_circle(replay, circle);
+      const std::vector<std::vector<int32_t>> cycles = replay.cycles();
+      require<InternalError>(!cycles.empty(), "the ranks of ", compute_.name, " are stuck without a cycle");
+      for (const std::vector<int32_t>& cycle : cycles) break_cycle(replay, cycle);
     }
     return std::move(result_);
   }
@@ -107,19 +107,19 @@ class Communication {
     return std::nullopt;
   }
 
-  // Of the circle's sends, lets the one to the lowest rank through: that rank posts the receive where it
+  // Of the cycle's sends, lets the one to the lowest rank through: that rank posts the receive where it
   // stands. Any choice is right; always the same side makes neighbours alternate instead of both posting
   // early.
-  void break_circle(Replay& replay, const std::vector<int32_t>& circle) {
+  void break_cycle(Replay& replay, const std::vector<int32_t>& cycle) {
     std::optional<Handover> chosen;
-    for (const int32_t rank : circle) {
+    for (const int32_t rank : cycle) {
       const size_t position = replay.position(rank);
       if (static_cast<Step>(position % kSteps) != Step::kSend) continue;
       const Action& action = compute_.ranks[static_cast<size_t>(rank)][position / kSteps];
       const std::optional<Handover> output = output_of(compute_, rank, action);
       if (!chosen || output->to.rank < chosen->to.rank) chosen = output;
     }
-    require<InternalError>(chosen.has_value(), "a circle of ", compute_.name, " has no send");
+    require<InternalError>(chosen.has_value(), "a cycle of ", compute_.name, " has no send");
     post_up_to(*chosen);
     // Whatever was posted before it was this sender's as well, so no other rank waits for what has just been
     // posted.

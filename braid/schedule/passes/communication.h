@@ -14,10 +14,10 @@ namespace braid::schedule {
 ///  tag);
 ///  - all ranks could go on even if every send blocked until its receive is posted.
 /// Both hold by construction: all ranks are run together under that very rule, and where some block one
-/// another in a circle, one of them posts the receive that the rank before it waits for. Pure, so that all
+/// another in a cycle, one of them posts the receive that the rank before it waits for. Pure, so that all
 /// ranks compute the same.
 ///
-/// Throws ConfigError if check refuses `schedule`, or if it has messages already.
+/// Throws ConfigError if check rejects `schedule`, or if it has messages already.
 Schedule insert_communication(const Schedule& schedule);
 
 }  // namespace braid::schedule

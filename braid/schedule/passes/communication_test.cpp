@@ -16,7 +16,7 @@ Schedule one_f_one_b_of(int32_t ranks, int32_t microbatches) {
 }
 
 template <typename Function>
-std::string refusal(Function&& function) {
+std::string rejection(Function&& function) {
   try {
     function();
   } catch (const ConfigError& error) {
@@ -66,12 +66,12 @@ TEST(InsertCommunication, ReceivesFollowTheSendersOrder) {
             "rank 2: RECV_F1 RECV_F0 F0 F1 B0 SEND_B0 B1 SEND_B1\n");
 }
 
-TEST(InsertCommunication, RefusesWhatItCannotComplete) {
+TEST(InsertCommunication, RejectsWhatItCannotComplete) {
   const Schedule done = insert_communication(one_f_one_b_of(2, 2));
-  EXPECT_EQ(refusal([&] { insert_communication(done); }), "schedule 1F1B has messages already");
+  EXPECT_EQ(rejection([&] { insert_communication(done); }), "schedule 1F1B has messages already");
   Schedule broken = one_f_one_b_of(2, 2);
   broken.ranks[1].pop_back();
-  EXPECT_EQ(refusal([&] { insert_communication(broken); }),
+  EXPECT_EQ(rejection([&] { insert_communication(broken); }),
             "schedule 1F1B, rank 1, the end: B1 (or I and W) is missing");
 }
 
@@ -96,11 +96,11 @@ TEST(InsertSendWaits, GoldenOneFOneB) {
       "WAIT_SEND_B1 B3 SEND_B3 WAIT_SEND_B2 WAIT_SEND_B3 NORM WAIT_NORM UPDATE\n");
 }
 
-TEST(InsertSendWaits, RefusesWhatHasWaitsOrNoMessages) {
-  EXPECT_EQ(refusal([] { insert_send_waits(one_f_one_b_of(2, 2)); }),
+TEST(InsertSendWaits, RejectsWhatHasWaitsOrNoMessages) {
+  EXPECT_EQ(rejection([] { insert_send_waits(one_f_one_b_of(2, 2)); }),
             "schedule 1F1B has no messages yet: insert communication first");
   const Schedule done = insert_send_waits(insert_communication(one_f_one_b_of(2, 2)));
-  EXPECT_EQ(refusal([&] { insert_send_waits(done); }), "schedule 1F1B has waits already");
+  EXPECT_EQ(rejection([&] { insert_send_waits(done); }), "schedule 1F1B has waits already");
   EXPECT_EQ(insert_send_waits(one_f_one_b_of(1, 2)), one_f_one_b_of(1, 2));
 }
 

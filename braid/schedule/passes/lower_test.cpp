@@ -73,7 +73,7 @@ void expect_sound(const Schedule& compute) {
   }
 }
 
-// Nothing if `mode` refuses the shape.
+// Nothing if `mode` rejects the shape.
 std::optional<Schedule> if_accepted(const Mode& mode, const PipelineShape& shape) {
   try {
     return generate(mode.name, shape);

@@ -25,7 +25,7 @@ using Pair = std::pair<int32_t, int32_t>;  // sender, receiver
 
 // The sends of every ordered pair of ranks, in the sender's order.
 std::map<Pair, std::vector<Sent>> sends_by_pair(const Schedule& schedule) {
-  std::vector<size_t> consumer(static_cast<size_t>(hand_over_count(schedule.shape)), 0);
+  std::vector<size_t> consumer(static_cast<size_t>(handover_count(schedule.shape)), 0);
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
     const std::vector<Action>& list = schedule.ranks[static_cast<size_t>(rank)];
     for (size_t i = 0; i < list.size(); ++i) {

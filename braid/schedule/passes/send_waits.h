@@ -14,7 +14,7 @@ namespace braid::schedule {
 ///  at the end
 ///    of the step.
 /// All before NORM. No placement can deadlock, because the sends could block at once.
-/// Throws ConfigError if check refuses `schedule`, if it has waits already, or if messages are still to be
+/// Throws ConfigError if check rejects `schedule`, if it has waits already, or if messages are still to be
 /// inserted.
 Schedule insert_send_waits(const Schedule& schedule);
 

@@ -280,7 +280,7 @@ std::optional<ListOrder> shortest_of_passes(const VProblem& problem, const ListR
 VProblem v_problem(const PipelineShape& shape, const Workload& workload, int64_t memory_limit) {
   Schedule schedule = {.name = "V", .shape = shape, .placement = Placement::kV};
   schedule.ranks.resize(static_cast<size_t>(shape.ranks));
-  // With nothing to do yet: they refuse what does not suit the shape.
+  // With nothing to do yet: they reject what does not suit the shape.
   simulate(schedule, workload.durations);
   peak_memory(schedule, workload.memory);
 

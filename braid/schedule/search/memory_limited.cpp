@@ -127,7 +127,7 @@ Schedule memory_limited(const PipelineShape& shape, const Workload& workload) {
   validate(shape);
   require<ConfigError>(shape.chunks_per_rank == 1,
                        "the memory-limited search runs with 1 chunk per rank, got ", shape.chunks_per_rank);
-  cost_of(one_at_a_time(shape), workload);  // refuses a workload that does not suit the shape
+  cost_of(one_at_a_time(shape), workload);  // rejects a workload that does not suit the shape
   const int64_t least = least_of_memory_limited(shape, workload.memory);
   require<ConfigError>(least <= workload.memory_limit.value_or(least), "a limit of ",
                        amount_text(workload.memory, workload.memory_limit.value_or(least)),

@@ -113,8 +113,8 @@ TEST(MemoryLimited, Golden) {
             "rank 2: F0 I0 F1 I1 F2 I2 F3 I3 F4 I4 W0 W1 W2 W3 W4\n");
 }
 
-TEST(MemoryLimitedRefuses, WhatHasNoRoomAndWhatDoesNotFit) {
-  const auto refusal = [](const PipelineShape& shape, const Workload& workload) -> std::string {
+TEST(MemoryLimitedRejects, WhatHasNoRoomAndWhatDoesNotFit) {
+  const auto rejection = [](const PipelineShape& shape, const Workload& workload) -> std::string {
     try {
       memory_limited(shape, workload);
     } catch (const ConfigError& error) {
@@ -123,13 +123,13 @@ TEST(MemoryLimitedRefuses, WhatHasNoRoomAndWhatDoesNotFit) {
     return "was accepted";
   };
   const PipelineShape shape = {.ranks = 2, .microbatches = 4};
-  EXPECT_EQ(refusal(shape, {.memory = {{{.forward_to_backward = 7}}}, .memory_limit = 6}),
+  EXPECT_EQ(rejection(shape, {.memory = {{{.forward_to_backward = 7}}}, .memory_limit = 6}),
             "a limit of 6 has no room for one microbatch: the least is 7");
-  EXPECT_EQ(refusal({.ranks = 2, .chunks_per_rank = 2}, {}),
+  EXPECT_EQ(rejection({.ranks = 2, .chunks_per_rank = 2}, {}),
             "the memory-limited search runs with 1 chunk per rank, got 2");
-  EXPECT_EQ(refusal(shape, {.durations = {.stages = std::vector<StageTimes>(3)}}),
+  EXPECT_EQ(rejection(shape, {.durations = {.stages = std::vector<StageTimes>(3)}}),
             "durations are needed for 1 stage (they hold for all) or 2 stages, got 3");
-  EXPECT_EQ(refusal(shape, {.memory = {.stages = std::vector<StageMemory>(3)}}),
+  EXPECT_EQ(rejection(shape, {.memory = {.stages = std::vector<StageMemory>(3)}}),
             "memory is needed for 1 stage (it holds for all) or 2 stages, got 3");
 }
 

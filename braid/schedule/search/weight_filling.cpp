@@ -139,7 +139,7 @@ class Filler {
 
 Skeleton skeleton_of(const Schedule& compute, const Workload& workload) {
   Skeleton skeleton = {.chunks = static_cast<size_t>(compute.shape.chunks_per_rank),
-                       .hand_overs = static_cast<size_t>(hand_over_count(compute.shape))};
+                       .hand_overs = static_cast<size_t>(handover_count(compute.shape))};
   for (size_t rank = 0; rank < compute.ranks.size(); ++rank) {
     std::vector<Step>& steps = skeleton.ranks.emplace_back();
     double& busy = skeleton.busy.emplace_back(0.0);

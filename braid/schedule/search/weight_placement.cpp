@@ -18,7 +18,7 @@ struct Position {
   size_t index = 0;
 };
 
-// The step that makes each hand-over, by tag.
+// The step that makes each handover, by tag.
 std::vector<Position> makers_of(const Skeleton& skeleton) {
   std::vector<Position> makers(skeleton.hand_overs);
   for (size_t rank = 0; rank < skeleton.ranks.size(); ++rank) {

@@ -74,7 +74,7 @@ TEST(PlaceWeights, AnyChunksAndPlacementWithinTheLeastLimit) {
   }
 }
 
-TEST(PlaceWeights, OrdersThatDoNotFitAreRefused) {
+TEST(PlaceWeights, OrdersThatDoNotFitAreRejected) {
   const Schedule compute = generate("FThenB", {.ranks = 2, .microbatches = 4});
   EXPECT_EQ(least_limit(compute, {}), 4);
   EXPECT_FALSE(place_weights(compute, within(2)).has_value());
