@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/base/text.h"
 
 namespace braid {
 namespace {
@@ -85,10 +86,10 @@ void FileSink::write_out(std::span<const std::byte> bytes) {
     const ssize_t count = ::write(fd_, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
     const bool is_full = count < 0 && (errno == ENOSPC || errno == EDQUOT);
-    require<DataError>(!is_full, path_, ": the disk is full after ", written_,
-                       " bytes; free some space or write to another directory");
-    require<DataError>(count >= 0, path_, ": write failed after ", written_,
-                       " bytes: ", std::strerror(errno));
+    require<DataError>(!is_full, path_, ": the disk is full after ", counted(written_, "byte"),
+                       "; free some space or write to another directory");
+    require<DataError>(count >= 0, path_, ": write failed after ", counted(written_, "byte"), ": ",
+                       std::strerror(errno));
     written_ += count;
     bytes = bytes.subspan(static_cast<size_t>(count));
   }
