@@ -1,4 +1,4 @@
-// Errors for people: what was wrong, with name and value, and what to do.
+// Error types. A message says what was wrong, with name and value, and what to do.
 #pragma once
 
 #include <sstream>
@@ -7,17 +7,17 @@
 
 namespace braid {
 
-/// What a user can mend: a flag, a file of options, a combination of settings.
+/// An error that the user can fix: a flag, an option file, a combination of settings.
 struct ConfigError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Tensors whose shape or dtype does not fit.
+/// A tensor of the wrong shape or dtype.
 struct ShapeError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A damaged or unsuitable file. The message names the file, the offset where it is known, and the cure.
+/// A damaged or unsuitable file. The message names the file, the offset if known, and the remedy.
 struct DataError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -32,7 +32,7 @@ struct InternalError : std::logic_error {
   using std::logic_error::logic_error;
 };
 
-/// The parts written one after another, as operator<< writes them.
+/// The concatenation of the parts, as operator<< writes them.
 template <typename... Parts>
 std::string cat(const Parts&... parts) {
   std::ostringstream out;

@@ -10,13 +10,14 @@
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/base/text.h"
 
 namespace braid {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
 
-// Closes on every way out of a scope.
+// Closes the file on every path out of a scope.
 struct Descriptor {
   int fd = -1;
   ~Descriptor() {
@@ -80,15 +81,15 @@ void FileSink::flush() {
 }
 
 void FileSink::write_out(std::span<const std::byte> bytes) {
-  require<InternalError>(fd_ >= 0, path_, ": written to after it was closed");
+  require<InternalError>(fd_ >= 0, path_, ": write after close");
   while (!bytes.empty()) {
     const ssize_t count = ::write(fd_, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
     const bool is_full = count < 0 && (errno == ENOSPC || errno == EDQUOT);
-    require<DataError>(!is_full, path_, ": the disk is full after ", written_,
-                       " bytes; free some space or write to another folder");
-    require<DataError>(count >= 0, path_, ": writing failed after ", written_,
-                       " bytes: ", std::strerror(errno));
+    require<DataError>(!is_full, path_, ": the disk is full after ", counted(written_, "byte"),
+                       "; free some space or write to another directory");
+    require<DataError>(count >= 0, path_, ": write failed after ", counted(written_, "byte"), ": ",
+                       std::strerror(errno));
     written_ += count;
     bytes = bytes.subspan(static_cast<size_t>(count));
   }
@@ -96,11 +97,11 @@ void FileSink::write_out(std::span<const std::byte> bytes) {
 
 void FileSink::close() {
   flush();
-  // Devices and pipes have nothing to put on a disk (EINVAL).
+  // Devices and pipes cannot be synchronised (EINVAL).
   const bool is_synced = ::fsync(fd_) == 0 || errno == EINVAL;
-  require<DataError>(is_synced, path_, ": could not be put on the disk: ", std::strerror(errno));
+  require<DataError>(is_synced, path_, ": cannot be written to the disk: ", std::strerror(errno));
   const int fd = std::exchange(fd_, -1);
-  require<DataError>(::close(fd) == 0, path_, ": could not be closed: ", std::strerror(errno));
+  require<DataError>(::close(fd) == 0, path_, ": cannot be closed: ", std::strerror(errno));
 }
 
 }  // namespace braid

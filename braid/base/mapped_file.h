@@ -1,4 +1,4 @@
-// Files as the token formats need them: read through a memory map with bounds known, written with every error
+// File access for the token formats: reads through a memory map of known size, writes with every error
 // reported.
 #pragma once
 
@@ -11,12 +11,12 @@
 
 namespace braid {
 
-/// A whole file mapped for reading. Movable. The file must not be cut short while it is mapped: the system
-/// then ends the process.
+/// A whole file mapped for reading. Movable. The file must not be truncated while it is mapped: the system
+/// would kill the process on access.
 class MappedFile {
  public:
   MappedFile() = default;
-  /// Throws DataError with the path and the system's reason if it is not a readable regular file.
+  /// Throws DataError with the path and the system's reason unless `path` is a readable regular file.
   explicit MappedFile(std::string path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -26,7 +26,7 @@ class MappedFile {
   int64_t size() const { return size_; }
   std::span<const std::byte> bytes() const { return {data_, static_cast<size_t>(size_)}; }
 
-  /// The T at byte `offset`, which need not be aligned. The caller keeps within size().
+  /// The T at byte `offset`, which need not be aligned. Not checked: the T lies within size().
   template <typename T>
   T load(int64_t offset) const {
     T value;
@@ -40,15 +40,15 @@ class MappedFile {
   int64_t size_ = 0;
 };
 
-/// A file being written through a buffer. Every failure is a DataError with the path and, for a full disk,
-/// what to do.
+/// A file written through a buffer. Every failure throws DataError with the path and, for a full disk, what
+/// to do.
 class FileSink {
  public:
-  /// Creates or empties `path`.
+  /// Creates or truncates `path`.
   explicit FileSink(std::string path);
   FileSink(const FileSink&) = delete;
   FileSink& operator=(const FileSink&) = delete;
-  /// Closes the file; what is still buffered is dropped.
+  /// Closes the file; buffered bytes are discarded.
   ~FileSink();
 
   const std::string& path() const { return path_; }
@@ -63,7 +63,7 @@ class FileSink {
     write(std::as_bytes(std::span<const T, 1>(&value, 1)));
   }
 
-  /// Writes out the buffer, asks the system to put the file on the disk, and closes it.
+  /// Flushes the buffer, synchronises the file to the disk, and closes it.
   void close();
 
  private:

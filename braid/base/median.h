@@ -1,4 +1,4 @@
-// The median of measurements.
+// Median of measurements.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace braid {
 
-/// The middle one of `values`, the higher of two. Not checked: there is one.
+/// The median of `values`; of an even number, the upper one. Not checked: `values` is not empty.
 template <typename Value>
 Value median(std::vector<Value> values) {
   const auto middle = values.begin() + std::ssize(values) / 2;

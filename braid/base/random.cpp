@@ -34,7 +34,7 @@ uint64_t seed_for(uint64_t seed, std::string_view name) {
 
 std::array<double, 2> normal_pair(uint64_t key, uint64_t counter) {
   const auto words = philox(key, counter);
-  // 53 bits each, shifted by half a step so that the logarithm never sees zero.
+  // 53 bits each, offset by half a step so that the logarithm's argument is never zero.
   const auto uniform = [](uint32_t high, uint32_t low) {
     const uint64_t bits = (static_cast<uint64_t>(high) << 21) ^ (low >> 11);
     return (static_cast<double>(bits) + 0.5) * 0x1p-53;

@@ -8,7 +8,7 @@
 namespace braid {
 namespace {
 
-// Known answers of the Random123 distribution (kat_vectors), philox4x32 with 10 rounds.
+// Known answers from the Random123 distribution (kat_vectors), philox4x32 with 10 rounds.
 TEST(Philox, MatchesThePublishedVectors) {
   EXPECT_EQ(philox(0, 0), (std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
 }

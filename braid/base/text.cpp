@@ -84,6 +84,13 @@ std::string brief(double value, int digits) {
   return {buffer.data(), result.ptr};
 }
 
+std::string counted(int64_t count, std::string_view singular, std::string_view plural) {
+  std::string text = std::to_string(count) + " ";
+  if (count != 1 && !plural.empty()) return text.append(plural);
+  text += singular;
+  return count == 1 ? text : text + "s";
+}
+
 std::string bytes_text(uint64_t bytes) {
   constexpr std::array<const char*, 6> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   auto value = static_cast<double>(bytes);

@@ -10,7 +10,7 @@
 
 namespace braid {
 
-/// `text` cut at every `separator`; n separators give n + 1 pieces, empty ones included.
+/// `text` split at every `separator`; n separators give n + 1 pieces, including empty ones.
 std::vector<std::string> split(std::string_view text, char separator);
 
 /// `text` without leading and trailing white space.
@@ -33,11 +33,14 @@ std::string fixed(double value, int digits);
 /// `value` with at most `digits` significant digits, as %g prints it: "1e-06", "0.000213".
 std::string brief(double value, int digits);
 
+/// "1 rank", "2 ranks". The plural is `singular` + "s" unless `plural` is given.
+std::string counted(int64_t count, std::string_view singular, std::string_view plural = {});
+
 /// "512 B", "1.50 KiB", "3.20 GiB".
 std::string bytes_text(uint64_t bytes);
 
-/// The candidate with the least edit distance to `word`, if that is at most a third of its length (and at
-/// least one candidate is).
+/// The candidate with the smallest edit distance to `word`, or nothing if that distance exceeds a third of
+/// its length (at least 1).
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace braid

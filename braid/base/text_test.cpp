@@ -15,12 +15,12 @@ TEST(Text, SplitKeepsEmptyPieces) {
   EXPECT_EQ(split("", ','), (std::vector<std::string>{""}));
 }
 
-TEST(Text, TrimTakesOnlyTheEnds) {
+TEST(Text, TrimRemovesWhiteSpaceAtTheEndsOnly) {
   EXPECT_EQ(trim("  a b\n"), "a b");
   EXPECT_EQ(trim(" \t "), "");
 }
 
-TEST(Text, NumbersAreTakenWholeOrNotAtAll) {
+TEST(Text, NumbersMustFillTheWholeText) {
   EXPECT_EQ(parse_int("-12"), -12);
   EXPECT_FALSE(parse_int("12x"));
   EXPECT_FALSE(parse_int(""));
@@ -40,20 +40,28 @@ TEST(Text, PrintedNumbersReadBackExactly) {
   EXPECT_EQ(brief(1e-6, 6), "1e-06");
 }
 
+TEST(Text, CountsAgreeWithTheirNouns) {
+  EXPECT_EQ(counted(0, "rank"), "0 ranks");
+  EXPECT_EQ(counted(1, "rank"), "1 rank");
+  EXPECT_EQ(counted(2, "rank"), "2 ranks");
+  EXPECT_EQ(counted(1, "microbatch", "microbatches"), "1 microbatch");
+  EXPECT_EQ(counted(3, "microbatch", "microbatches"), "3 microbatches");
+}
+
 TEST(Text, BytesInBinaryUnits) {
   EXPECT_EQ(bytes_text(512), "512 B");
   EXPECT_EQ(bytes_text(1536), "1.50 KiB");
   EXPECT_EQ(bytes_text(uint64_t{3} << 30), "3.00 GiB");
 }
 
-TEST(Text, NearestNamesATypoAndRefusesAStranger) {
+TEST(Text, NearestFindsTyposAndRejectsUnrelatedWords) {
   const std::vector<std::string> flags = {"max_steps", "save_steps", "learning_rate"};
   EXPECT_EQ(nearest("max_step", flags), "max_steps");
   EXPECT_EQ(nearest("lerning_rate", flags), "learning_rate");
   EXPECT_FALSE(nearest("zzz", flags));
 }
 
-TEST(Error, RequireJoinsItsPartsAndKeepsTheFamily) {
+TEST(Error, RequireJoinsItsPartsAndThrowsTheGivenType) {
   EXPECT_NO_THROW(require<ConfigError>(true, "never"));
   try {
     require<ConfigError>(false, "max_steps must be >= 1, got ", 0);

@@ -14,16 +14,16 @@
 namespace braid::checkpoint {
 namespace {
 
-std::string_view write_cure(int error) {
+std::string_view write_remedy(int error) {
   switch (error) {
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
-      return "free some space (or raise the quota or the limit on file sizes), or write to another disk";
+      return "free some space, raise the quota or file size limit, or write to another disk";
     case EACCES:
     case EPERM:
     case EROFS:
-      return "choose a directory that this user may write to";
+      return "choose a directory that this user can write to";
     case ENOENT:
     case ENOTDIR:
       return "create the directory first";
@@ -35,7 +35,7 @@ std::string_view write_cure(int error) {
 }  // namespace
 
 ReadableFile::ReadableFile(std::filesystem::path path) : path_(std::move(path)) {
-  // O_NONBLOCK: opening a pipe that nobody writes to would wait for ever. It changes nothing for regular
+  // O_NONBLOCK: opening a pipe without a writer would block forever. No effect on regular
   // files.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   require<DataError>(descriptor_ >= 0, path_.string(), ": cannot be opened: ", std::strerror(errno),
@@ -44,7 +44,7 @@ ReadableFile::ReadableFile(std::filesystem::path path) : path_(std::move(path)) 
   const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
   if (!regular) {
     ::close(descriptor_);  // no destructor runs when a constructor throws
-    throw DataError(cat(path_.string(), ": is not a regular file; name a file"));
+    throw DataError(cat(path_.string(), ": is not a regular file"));
   }
   size_bytes_ = status.st_size;
 }
@@ -71,8 +71,8 @@ void ReadableFile::read(int64_t offset_bytes, std::span<std::byte> bytes) const 
     if (count < 0 && errno == EINTR) continue;
     require<DataError>(count >= 0, path_.string(), ": cannot be read at byte ", offset_bytes, ": ",
                        std::strerror(errno), "; check the disk or the mount");
-    require<DataError>(count > 0, path_.string(), ": ends at byte ", offset_bytes, ", ", bytes.size(),
-                       " bytes short; copy or download it again");
+    require<DataError>(count > 0, path_.string(), ": ends at byte ", offset_bytes, ", before byte ",
+                       offset_bytes + static_cast<int64_t>(bytes.size()), "; copy or download it again");
     offset_bytes += count;
     bytes = bytes.subspan(static_cast<size_t>(count));
   }
@@ -83,7 +83,7 @@ std::string read_text(const std::filesystem::path& path, int64_t limit_bytes) {
   require<DataError>(file.size_bytes() <= limit_bytes, path.string(), ": is ",
                      bytes_text(static_cast<uint64_t>(file.size_bytes())), ", more than the ",
                      bytes_text(static_cast<uint64_t>(limit_bytes)),
-                     " such a file may have; check that it is the right one");
+                     " allowed for such a file; check that it is the right one");
   std::string text(static_cast<size_t>(file.size_bytes()), '\0');
   file.read(0, std::as_writable_bytes(std::span(text)));
   return text;
@@ -92,7 +92,7 @@ std::string read_text(const std::filesystem::path& path, int64_t limit_bytes) {
 ReplacingFile::ReplacingFile(std::filesystem::path path)
     : path_(std::move(path)), partial_(path_.string() + ".partial") {
   remove_file(partial_);
-  // O_EXCL: never writes through a link that someone put there in the meantime.
+  // O_EXCL: never write through a link created in the meantime.
   descriptor_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail("created");
 }
@@ -120,8 +120,8 @@ void ReplacingFile::commit() {
   if (::fsync(descriptor_) != 0) fail("synced");
   if (::rename(partial_.c_str(), path_.c_str()) != 0) fail(cat("renamed to ", path_.filename().string()));
   ::close(std::exchange(descriptor_, -1));
-  // The new name must survive a power cut too. A directory that may be written but not opened is left to the
-  // system.
+  // The new name must survive a power failure too. A directory that can be written but not opened is not
+  // synced.
   const std::filesystem::path parent =
       path_.has_parent_path() ? path_.parent_path() : std::filesystem::path(".");
   const int directory = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -129,13 +129,13 @@ void ReplacingFile::commit() {
   const int error = ::fsync(directory) == 0 ? 0 : errno;
   ::close(directory);
   require<DataError>(error == 0 || error == EINVAL, parent.string(),
-                     ": cannot be synced: ", std::strerror(error), "; ", write_cure(error));
+                     ": cannot be synced: ", std::strerror(error), "; ", write_remedy(error));
 }
 
 void ReplacingFile::fail(std::string_view action) const {
   const int error = errno;
   throw DataError(
-      cat(partial_.string(), ": cannot be ", action, ": ", std::strerror(error), "; ", write_cure(error)));
+      cat(partial_.string(), ": cannot be ", action, ": ", std::strerror(error), "; ", write_remedy(error)));
 }
 
 void write_text_file(const std::filesystem::path& path, std::string_view text) {
@@ -147,14 +147,14 @@ void write_text_file(const std::filesystem::path& path, std::string_view text) {
 void remove_file(const std::filesystem::path& path) {
   if (::unlink(path.c_str()) == 0 || errno == ENOENT || errno == ENOTDIR) return;
   const int error = errno;
-  throw DataError(cat(path.string(), ": cannot be removed: ", std::strerror(error), "; remove it by hand"));
+  throw DataError(cat(path.string(), ": cannot be removed: ", std::strerror(error), "; remove it manually"));
 }
 
 void make_directory(const std::filesystem::path& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   require<DataError>(!error, path.string(), ": the directory cannot be created: ", error.message(), "; ",
-                     write_cure(error.value()));
+                     write_remedy(error.value()));
 }
 
 }  // namespace braid::checkpoint

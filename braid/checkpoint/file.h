@@ -1,5 +1,5 @@
-// Files read and replaced whole: a failed read or write is a DataError with the path, the offset and the
-// cure.
+// Checked reading and atomic replacement of files: a failed read or write throws DataError with the path, the
+// offset and the remedy.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,12 @@
 
 namespace braid::checkpoint {
 
-/// A regular file open for reading. Reads go through pread and not through a mapping: a file that is cut
-/// short or a disk that fails while it is read then ends in a DataError, where a mapping would end in SIGBUS.
-/// Reading from several threads at once is safe.
+/// A regular file open for reading. Reads use pread rather than a mapping, so that a file truncated while
+/// being read, or a failing disk, causes a DataError instead of SIGBUS. Concurrent reads are safe.
 class ReadableFile {
  public:
-  /// Throws DataError if `path` cannot be opened or is no regular file. Follows symbolic links; a pipe does
-  /// not block.
+  /// Throws DataError if `path` cannot be opened or is not a regular file. Follows symbolic links; does not
+  /// block on a pipe.
   explicit ReadableFile(std::filesystem::path path);
   ~ReadableFile();
   ReadableFile(ReadableFile&& other) noexcept;
@@ -29,7 +28,7 @@ class ReadableFile {
   int64_t size_bytes() const { return size_bytes_; }
   const std::filesystem::path& path() const { return path_; }
 
-  /// Fills `bytes` from `offset_bytes` on. Throws DataError if the file ends before, or cannot be read.
+  /// Fills `bytes` starting at `offset_bytes`. Throws DataError if the file is too short or cannot be read.
   void read(int64_t offset_bytes, std::span<std::byte> bytes) const;
 
  private:
@@ -38,25 +37,25 @@ class ReadableFile {
   int64_t size_bytes_ = 0;
 };
 
-/// The whole of a text file. Throws DataError if it is larger than `limit_bytes`, or as ReadableFile does.
+/// The content of a text file. Throws DataError if it is larger than `limit_bytes`, or as ReadableFile does.
 std::string read_text(const std::filesystem::path& path, int64_t limit_bytes);
 
-/// A file that appears under its name only when it is complete: written as `path`.partial, then synced and
-/// renamed by commit(). Without a commit the destructor removes what was written, and what stood at `path`
-/// stays.
+/// A file that appears under its name only once it is complete: written as `path`.partial, then synced and
+/// renamed by commit(). Without a commit, the destructor removes the partial file and any existing `path`
+/// is kept.
 class ReplacingFile {
  public:
-  /// Removes a `path`.partial that an earlier run left. Throws DataError if the file cannot be created.
+  /// Removes a `path`.partial left by an earlier run. Throws DataError if the file cannot be created.
   explicit ReplacingFile(std::filesystem::path path);
   ~ReplacingFile();
   ReplacingFile(const ReplacingFile&) = delete;
   ReplacingFile& operator=(const ReplacingFile&) = delete;
 
-  /// Appends `bytes`. Throws DataError, for a full disk with that cure.
+  /// Appends `bytes`. Throws DataError with the remedy, for example for a full disk.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
 
-  /// Syncs, renames and syncs the directory; call it once, last. Throws DataError if any of these fails.
+  /// Syncs and renames the file, then syncs the directory. To be called once, last. Throws DataError.
   void commit();
 
  private:
@@ -68,14 +67,13 @@ class ReplacingFile {
   int64_t written_bytes_ = 0;
 };
 
-/// Writes `text` into the file, which is replaced as a whole or not at all. Throws DataError if it cannot be
-/// written.
+/// Replaces the file's content with `text` atomically. Throws DataError if it cannot be written.
 void write_text_file(const std::filesystem::path& path, std::string_view text);
 
-/// Removes a file; its absence is no error. Throws DataError if it is there and cannot be removed.
+/// Removes a file if it exists. Throws DataError if it cannot be removed.
 void remove_file(const std::filesystem::path& path);
 
-/// Creates a directory and those above it. Throws DataError if that fails.
+/// Creates a directory and its parents. Throws DataError if that fails.
 void make_directory(const std::filesystem::path& path);
 
 }  // namespace braid::checkpoint

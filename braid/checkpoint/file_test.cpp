@@ -16,11 +16,11 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(ReplacingFile, AppearsOnlyWhenCommittedAndReplacesWhatWasThere) {
+TEST(ReplacingFile, AppearsOnlyWhenCommittedAndReplacesTheOldFile) {
   const ScratchDirectory directory;
   const auto path = directory / "file";
   write_bytes(path, "old");
-  write_bytes(directory / "file.partial", "left by a run that was killed");
+  write_bytes(directory / "file.partial", "left by a killed run");
   {
     ReplacingFile file(path);
     file.write("new");
@@ -40,7 +40,7 @@ TEST(ReplacingFile, LeavesNothingWithoutCommit) {
   EXPECT_FALSE(std::filesystem::exists(directory / "file.partial"));
 }
 
-TEST(ReplacingFile, NamesTheCureWhereTheDirectoryIsMissing) {
+TEST(ReplacingFile, NamesTheRemedyForAMissingDirectory) {
   const ScratchDirectory directory;
   const std::string message =
       message_of<DataError>([&] { ReplacingFile file(directory / "absent" / "file"); });
@@ -48,7 +48,7 @@ TEST(ReplacingFile, NamesTheCureWhereTheDirectoryIsMissing) {
   EXPECT_THAT(message, HasSubstr("create the directory first"));
 }
 
-// A limit on the size of files stands for a full disk: both fail in the middle of write().
+// A file size limit stands in for a full disk: both fail in the middle of write().
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -66,7 +66,7 @@ class FileSizeLimit {
   rlimit old_limit_{};
 };
 
-TEST(ReplacingFile, RemovesThePartialFileWhereTheDiskIsFull) {
+TEST(ReplacingFile, RemovesThePartialFileWhenTheDiskIsFull) {
   const ScratchDirectory directory;
   std::string message;
   {
@@ -83,7 +83,7 @@ TEST(ReplacingFile, RemovesThePartialFileWhereTheDiskIsFull) {
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
-TEST(ReadableFile, RefusesWhatIsNoFileWithoutWaiting) {
+TEST(ReadableFile, RejectsNonFilesWithoutBlocking) {
   const ScratchDirectory directory;
   ASSERT_EQ(::mkfifo((directory / "pipe").c_str(), 0600), 0);
   EXPECT_THAT(message_of<DataError>([&] { ReadableFile(directory / "pipe"); }),
@@ -93,7 +93,7 @@ TEST(ReadableFile, RefusesWhatIsNoFileWithoutWaiting) {
   EXPECT_THAT(message_of<DataError>([&] { ReadableFile(directory / "absent"); }), HasSubstr("No such file"));
 }
 
-TEST(ReadableFile, SaysWhereAFileEndsThatWasCutWhileOpen) {
+TEST(ReadableFile, NamesTheEndOfAFileTruncatedWhileOpen) {
   const ScratchDirectory directory;
   write_bytes(directory / "file", "0123456789");
   const ReadableFile file(directory / "file");
@@ -101,10 +101,10 @@ TEST(ReadableFile, SaysWhereAFileEndsThatWasCutWhileOpen) {
   std::string bytes(10, ' ');
   const std::string message =
       message_of<DataError>([&] { file.read(0, std::as_writable_bytes(std::span(bytes))); });
-  EXPECT_THAT(message, HasSubstr("ends at byte 4, 6 bytes short"));
+  EXPECT_THAT(message, HasSubstr("ends at byte 4, before byte 10"));
 }
 
-TEST(ReadText, RefusesMoreThanItsLimit) {
+TEST(ReadText, RejectsFilesLargerThanTheLimit) {
   const ScratchDirectory directory;
   write_bytes(directory / "file", "0123456789");
   EXPECT_EQ(read_text(directory / "file", 10), "0123456789");

@@ -21,12 +21,12 @@ constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 constexpr int64_t kMaxIndexBytes = 100'000'000;
 
-bool is_there(const std::filesystem::path& path) {
-  std::error_code ignored;  // what cannot be looked at is not there for us
+bool file_exists(const std::filesystem::path& path) {
+  std::error_code ignored;  // an inaccessible file counts as absent
   return std::filesystem::exists(path, ignored);
 }
 
-// "model-00001-of-00002.safetensors", nothing else: what an export may remove.
+// Exactly "model-00001-of-00002.safetensors": the shards that an export may remove.
 bool is_shard_name(std::string_view name) {
   constexpr std::string_view kPattern = "model-#####-of-#####.safetensors";
   return std::equal(name.begin(), name.end(), kPattern.begin(), kPattern.end(), [](char c, char pattern) {
@@ -34,7 +34,7 @@ bool is_shard_name(std::string_view name) {
   });
 }
 
-// Removes every file of an export but those in `kept`.
+// Removes every file of an export except those in `kept`.
 void remove_weights(const std::filesystem::path& directory, const std::set<std::string>& kept) {
   constexpr std::string_view kPartial = ".partial";
   std::vector<std::string> stale;
@@ -49,39 +49,39 @@ void remove_weights(const std::filesystem::path& directory, const std::set<std::
   }
   require<DataError>(!error, directory.string(), ": cannot be listed: ", error.message(),
                      "; check its permissions");
-  // The index goes first: without it, what is left of a sharded export is not read.
+  // The index goes first: without it, the rest of a sharded export is not read.
   std::sort(stale.begin(), stale.end(), [](const std::string& a, const std::string& b) {
     return std::pair(a != kIndexFile, std::string_view(a)) < std::pair(b != kIndexFile, std::string_view(b));
   });
   for (const std::string& name : stale) remove_file(directory / name);
 }
 
-[[noreturn]] void refuse_without_weights(const std::filesystem::path& directory) {
+[[noreturn]] void throw_no_weights(const std::filesystem::path& directory) {
   const std::string path = directory.string();
   std::error_code ignored;
   require<DataError>(std::filesystem::is_directory(directory, ignored), path,
-                     ": is no directory; name one with config.json and model.safetensors");
+                     ": is not a directory; pass one with config.json and model.safetensors");
   require<DataError>(
-      !is_there(directory / "pytorch_model.bin") && !is_there(directory / "pytorch_model.bin.index.json"),
+      !file_exists(directory / "pytorch_model.bin") &&
+          !file_exists(directory / "pytorch_model.bin.index.json"),
       path,
-      ": holds its weights as pytorch_model.bin, a Python pickle, which braid does not read; convert it once "
-      "with Hugging "
-      "Face transformers: AutoModelForCausalLM.from_pretrained(DIR).save_pretrained(NEW_DIR)");
+      ": has its weights in pytorch_model.bin, a Python pickle, which braid does not read; convert it with "
+      "Hugging Face transformers: AutoModelForCausalLM.from_pretrained(DIR).save_pretrained(NEW_DIR)");
   for (const auto& entry : std::filesystem::directory_iterator(directory, ignored)) {
     require<DataError>(!is_shard_name(entry.path().filename().string()), path,
-                       ": holds shards of a model but no ", kIndexFile,
-                       "; the export or the download did not finish: do it again");
+                       ": has shards of a model but no ", kIndexFile,
+                       "; the export or download did not finish: repeat it");
   }
-  throw DataError(cat(path, ": holds neither ", kSingleFile, " nor ", kIndexFile, "; check the path"));
+  throw DataError(cat(path, ": has neither ", kSingleFile, " nor ", kIndexFile, "; check the path"));
 }
 
 }  // namespace
 
 HfWeights::HfWeights(const std::filesystem::path& directory) : directory_(directory) {
-  const bool single = is_there(directory / kSingleFile);
-  const bool sharded = is_there(directory / kIndexFile);
-  require<DataError>(!single || !sharded, directory.string(), ": holds both ", kSingleFile, " and ",
-                     kIndexFile, ", and only one can be meant; remove the one that is out of date");
+  const bool single = file_exists(directory / kSingleFile);
+  const bool sharded = file_exists(directory / kIndexFile);
+  require<DataError>(!single || !sharded, directory.string(), ": has both ", kSingleFile, " and ", kIndexFile,
+                     "; remove the one that is out of date");
   if (sharded) {
     open_shards(directory / kIndexFile);
   } else if (single) {
@@ -90,7 +90,7 @@ HfWeights::HfWeights(const std::filesystem::path& directory) : directory_(direct
       if (!is_recomputed_tensor(entry.name)) file_of_.emplace(entry.name, 0);
     }
   } else {
-    refuse_without_weights(directory);
+    throw_no_weights(directory);
   }
 }
 
@@ -100,14 +100,14 @@ void HfWeights::open_shards(const std::filesystem::path& index) {
   for (const auto& [tensor, shard] : map) {
     const auto [found, is_new] = position.emplace(shard, files_.size());
     if (is_new) {
-      require<DataError>(is_there(directory_ / shard), index.string(), ": names the shard ", printable(shard),
-                         ", which is not in the directory; download or copy it too");
+      require<DataError>(file_exists(directory_ / shard), index.string(), ": names the shard ",
+                         printable(shard), ", which is not in the directory; download or copy it too");
       files_.emplace_back(directory_ / shard);
     }
-    require<DataError>(
-        files_[found->second].contains(tensor), index.string(), ": says that ", printable(tensor), " is in ",
-        printable(shard),
-        ", but it is not; the index and the shards are of different models: get all of them again");
+    require<DataError>(files_[found->second].contains(tensor), index.string(), ": lists ", printable(tensor),
+                       " in ", printable(shard),
+                       ", which does not contain it; index and shards belong to different models: download "
+                       "all of them again");
     if (!is_recomputed_tensor(tensor)) file_of_.emplace(tensor, found->second);
   }
   for (const auto& [shard, file] : position) {
@@ -130,8 +130,8 @@ const SafetensorsReader& HfWeights::reader(const std::string& name) const {
   const auto found = file_of_.find(name);
   if (found != file_of_.end()) return files_[found->second];
   const auto near = nearest(name, names());
-  throw DataError(cat(directory_.string(), ": holds no tensor ", printable(name),
-                      near ? cat(" (but ", printable(*near), ")") : "",
+  throw DataError(cat(directory_.string(), ": has no tensor ", printable(name),
+                      near ? cat(" (nearest: ", printable(*near), ")") : "",
                       "; check that config.json belongs to these weights"));
 }
 
@@ -164,11 +164,10 @@ std::vector<ShardContents> plan_shards(std::span<const std::vector<TensorBytes>>
     bool first = true;
     for (const TensorBytes& tensor : ranks[rank]) {
       require<InternalError>(names.insert(tensor.name).second, "tensor ", printable(tensor.name),
-                             " is to be exported twice, the second time by rank ", rank);
-      require<InternalError>(tensor.bytes >= 0, "tensor ", printable(tensor.name), " has ", tensor.bytes,
-                             " bytes");
-      // Written so that it cannot overflow: shard_bytes passes the limit only with a tensor alone in its
-      // file.
+                             " is exported twice, the second time by rank ", rank);
+      require<InternalError>(tensor.bytes >= 0, "tensor ", printable(tensor.name), " has a negative size, ",
+                             tensor.bytes, " bytes");
+      // Cannot overflow: shard_bytes exceeds the limit only for a tensor alone in its file.
       if (first || shard_bytes > max_shard_bytes || tensor.bytes > max_shard_bytes - shard_bytes) {
         shards.push_back({.rank = static_cast<int32_t>(rank), .tensors = {}});
         shard_bytes = 0;
@@ -201,7 +200,7 @@ void write_hf_shard(const std::filesystem::path& directory, int index, int count
 }
 
 void write_hf_index(const std::filesystem::path& directory, std::span<const ShardContents> shards) {
-  require<InternalError>(!shards.empty(), "an export without a tensor");
+  require<InternalError>(!shards.empty(), "an export without tensors");
   const int count = static_cast<int>(shards.size());
   WeightMap map;
   std::set<std::string> files;
@@ -209,18 +208,18 @@ void write_hf_index(const std::filesystem::path& directory, std::span<const Shar
   for (int i = 0; i < count; ++i) {
     const std::string file = shard_name(i, count);
     const ShardContents& shard = shards[static_cast<size_t>(i)];
-    require<DataError>(is_there(directory / file), (directory / file).string(), ": was written by rank ",
-                       shard.rank, " but is not here; give all ranks a directory on one file system");
+    require<DataError>(file_exists(directory / file), (directory / file).string(), ": was written by rank ",
+                       shard.rank, " but is missing; use a directory on a file system shared by all ranks");
     const SafetensorsReader reader(directory / file);
-    require<DataError>(reader.entries().size() == shard.tensors.size(), (directory / file).string(),
-                       ": holds ", reader.entries().size(), " tensors instead of ", shard.tensors.size(),
-                       "; another run writes to this directory: give each its own");
+    require<DataError>(reader.entries().size() == shard.tensors.size(), (directory / file).string(), ": has ",
+                       counted(std::ssize(reader.entries()), "tensor"), " instead of ", shard.tensors.size(),
+                       "; another run is writing to this directory: use one directory per run");
     for (const TensorBytes& tensor : shard.tensors) {
       const TensorEntry& entry = reader.entry(tensor.name);
       require<DataError>(entry.end_bytes - entry.begin_bytes == tensor.bytes, (directory / file).string(),
-                         ": tensor ", printable(tensor.name), " has ", entry.end_bytes - entry.begin_bytes,
-                         " bytes instead of ", tensor.bytes,
-                         "; another run writes to this directory: give each its own");
+                         ": tensor ", printable(tensor.name), " has ",
+                         counted(entry.end_bytes - entry.begin_bytes, "byte"), " instead of ", tensor.bytes,
+                         "; another run is writing to this directory: use one directory per run");
       map.emplace(tensor.name, file);
       total_bytes += tensor.bytes;
     }

@@ -16,30 +16,30 @@
 
 namespace braid::checkpoint {
 
-/// Largest shard file that an export writes, as Hugging Face's default.
+/// Largest shard file of an export; Hugging Face's default.
 inline constexpr int64_t kMaxShardBytes = 5'000'000'000;
 
-/// The weights of a directory, every file of it open and checked. Tensors that old exports carry and every
-/// reader recomputes (rotary_emb.inv_freq) are passed over. Reading from several threads at once is safe.
+/// The weights of a directory, with every file open and checked. Tensors of old exports that every reader
+/// recomputes (rotary_emb.inv_freq) are ignored. Concurrent reads are safe.
 class HfWeights {
  public:
-  /// Throws DataError if `directory` holds no safetensors weights (with the cure if it holds
-  /// pytorch_model.bin), both one file and an index (one of them is stale), a shard is missing or damaged, or
-  /// lacks a tensor that the index says it holds.
+  /// Throws DataError if `directory` has no safetensors weights (with the remedy if it has
+  /// pytorch_model.bin), has both a single file and an index (one of them is stale), or if a shard is
+  /// missing, damaged or lacks a tensor that the index lists in it.
   explicit HfWeights(const std::filesystem::path& directory);
 
   bool contains(const std::string& name) const { return file_of_.contains(name); }
   /// All tensors, sorted.
   std::vector<std::string> names() const;
-  /// Throws DataError if there is no such tensor, with the nearest name there is.
+  /// Throws DataError, suggesting the nearest name, if there is no such tensor.
   std::vector<int64_t> shape(const std::string& name) const;
   /// As SafetensorsReader::read_into.
   void read_into(const std::string& name, const at::Tensor& destination,
                  std::optional<RowRange> rows = std::nullopt) const;
 
-  /// The tensors of the directory that are not among `used`, sorted, for the caller to report: weights that
-  /// no layer takes are a sign of a wrong configuration. Includes tensors in a shard that the index does not
-  /// list there.
+  /// The tensors of the directory that are not in `used`, sorted, for the caller to report: weights that no
+  /// layer uses indicate a wrong configuration. Includes tensors of a shard that the index does not list
+  /// there.
   std::vector<std::string> report_unused(std::span<const std::string> used) const;
 
  private:
@@ -60,7 +60,7 @@ struct TensorBytes {
   bool operator==(const TensorBytes&) const = default;
 };
 
-/// One file of an export: who writes it, and what into it.
+/// One file of an export: its writer and its tensors.
 struct ShardContents {
   int32_t rank = 0;
   std::vector<TensorBytes> tensors;
@@ -68,11 +68,11 @@ struct ShardContents {
   bool operator==(const ShardContents&) const = default;
 };
 
-/// The files of an export of which rank r holds the tensors `ranks[r]`: in rank order, each rank's tensors in
-/// their order, a new file where the next tensor would pass `max_shard_bytes` (a tensor larger than that gets
-/// a file alone) and where the rank changes. A rank without tensors writes no file. Pure: every rank computes
-/// the same from the gathered lists, and file i is shard_name(i, size). Throws ConfigError if max_shard_bytes
-/// < 1, InternalError if two ranks hold the same name.
+/// The files of an export in which rank r holds the tensors `ranks[r]`: in rank order, each rank's tensors in
+/// their order. A new file begins where the next tensor would exceed `max_shard_bytes` (a larger tensor gets
+/// its own file) and where the rank changes. A rank without tensors writes no file. Pure: every rank computes
+/// the same plan from the gathered lists, and file i is shard_name(i, size). Throws ConfigError if
+/// max_shard_bytes < 1, InternalError if two ranks hold the same name.
 std::vector<ShardContents> plan_shards(std::span<const std::vector<TensorBytes>> ranks,
                                        int64_t max_shard_bytes = kMaxShardBytes);
 
@@ -80,24 +80,23 @@ std::vector<ShardContents> plan_shards(std::span<const std::vector<TensorBytes>>
 /// Throws InternalError unless 0 <= index < count.
 std::string shard_name(int index, int count);
 
-// An export, in this order, with a barrier of all ranks after each of the first two steps:
+// The steps of an export, with a barrier of all ranks after each of the first two:
 //   1. rank 0:    begin_hf_export
 //   2. each rank: write_hf_shard for each of its shards of the plan
 //   3. rank 0:    write_hf_index
-// An export that is interrupted leaves a directory that HfWeights refuses, never one that mixes old and new
-// weights.
+// An interrupted export leaves a directory that HfWeights rejects, never a mixture of old and new weights.
 
-/// Creates `directory` and removes the weights that an earlier export left there (model.safetensors, the
-/// index, the shards, and files half written). Other files stay. Throws DataError if that fails.
+/// Creates `directory` and removes the weights of an earlier export (model.safetensors, the index, the shards
+/// and partial files). Keeps other files. Throws DataError if that fails.
 void begin_hf_export(const std::filesystem::path& directory);
 
-/// Writes file `index` of `count`, with the metadata that Hugging Face's readers want. Throws as
+/// Writes file `index` of `count` with the metadata that Hugging Face's readers require. Throws as
 /// write_safetensors does.
 void write_hf_shard(const std::filesystem::path& directory, int index, int count,
                     std::span<const NamedTensor> tensors);
 
-/// Checks that every file of the plan is there and holds its tensors, removes weights that do not belong to
-/// it, and writes the index (none for a single file). Throws DataError if a file is missing (are all ranks on
+/// Checks that every file of the plan exists and has its tensors, removes weights that are not part of it,
+/// and writes the index (none for a single file). Throws DataError if a file is missing (are all ranks on
 /// one file system?) or differs.
 void write_hf_index(const std::filesystem::path& directory, std::span<const ShardContents> shards);
 

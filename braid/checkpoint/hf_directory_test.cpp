@@ -30,11 +30,11 @@ std::vector<std::string> files_of(const ScratchDirectory& directory) {
   return names;
 }
 
-std::string refusal(const std::filesystem::path& directory) {
+std::string error_of(const std::filesystem::path& directory) {
   return message_of<DataError>([&] { HfWeights weights(directory); });
 }
 
-// Exports as a pipeline of ranks does: each rank holds `ranks[r]`.
+// Exports like a pipeline in which rank r holds `ranks[r]`.
 void export_model(const std::filesystem::path& directory, const std::vector<std::vector<NamedTensor>>& ranks,
                   int64_t max_shard_bytes = kMaxShardBytes) {
   std::vector<std::vector<TensorBytes>> sizes;
@@ -64,7 +64,7 @@ double value_of(const HfWeights& weights, const std::string& name) {
   return read.flatten()[0].item<double>();
 }
 
-TEST(PlanShards, CutsAtRanksAndAtTheLimit) {
+TEST(PlanShards, SplitsAtRanksAndAtTheLimit) {
   const std::vector<std::vector<TensorBytes>> ranks = {
       {{"a", 4}, {"b", 6}, {"c", 1}}, {}, {{"d", 25}, {"e", 10}}, {{"f", 0}}};
   const std::vector<ShardContents> plan = plan_shards(ranks, 10);
@@ -72,7 +72,7 @@ TEST(PlanShards, CutsAtRanksAndAtTheLimit) {
       plan,
       (std::vector<ShardContents>{
           {0, {{"a", 4}, {"b", 6}}}, {0, {{"c", 1}}}, {2, {{"d", 25}}}, {2, {{"e", 10}}}, {3, {{"f", 0}}}}));
-  EXPECT_EQ(plan_shards(ranks).size(), 3u) << "a file for each rank that holds something";
+  EXPECT_EQ(plan_shards(ranks).size(), 3u) << "one file for each rank with tensors";
 }
 
 TEST(PlanShards, EveryTensorOnceInOrderAndNoFileTooLarge) {
@@ -104,10 +104,10 @@ TEST(PlanShards, EveryTensorOnceInOrderAndNoFileTooLarge) {
   }
 }
 
-TEST(PlanShards, RefusesATensorOfTwoRanksAndALimitOfNothing) {
+TEST(PlanShards, RejectsATensorOfTwoRanksAndALimitOfZero) {
   const std::vector<std::vector<TensorBytes>> ranks = {{{"a", 4}}, {{"a", 4}}};
   EXPECT_THAT(message_of<InternalError>([&] { plan_shards(ranks); }),
-              HasSubstr("\"a\" is to be exported twice, the second time by rank 1"));
+              HasSubstr("\"a\" is exported twice, the second time by rank 1"));
   EXPECT_THAT(message_of<ConfigError>([&] { plan_shards(ranks, 0); }),
               HasSubstr("max_shard_bytes must be >= 1, got 0"));
 }
@@ -119,7 +119,7 @@ TEST(ShardName, CountsFromOne) {
   EXPECT_THROW(shard_name(-1, 2), InternalError);
 }
 
-TEST(HfDirectory, OneFileAndShardsReadAlike) {
+TEST(HfDirectory, ASingleFileAndShardsReadTheSame) {
   const ScratchDirectory directory;
   const std::vector<NamedTensor> first = {named("a", 1), named("layers.0.rotary_emb.inv_freq", 9)};
   const std::vector<NamedTensor> second = {named("b", 2), named("c", 3)};
@@ -144,7 +144,7 @@ TEST(HfDirectory, OneFileAndShardsReadAlike) {
     weights.read_into("c", row, RowRange{1, 2});
     EXPECT_EQ(row.sum().item<float>(), 9);
     EXPECT_THAT(weights.report_unused(std::vector<std::string>{"b"}), ElementsAre("a", "c"));
-    EXPECT_THAT(message_of<DataError>([&] { weights.shape("d"); }), HasSubstr("holds no tensor \"d\""));
+    EXPECT_THAT(message_of<DataError>([&] { weights.shape("d"); }), HasSubstr("has no tensor \"d\""));
   }
 }
 
@@ -165,12 +165,12 @@ TEST(HfDirectory, WritesTheIndexAndMetadataOfHuggingFace) {
             (std::map<std::string, std::string>{{"format", "pt"}}));
 }
 
-TEST(HfDirectory, AnEarlierExportDoesNotSurviveBesideTheNew) {
+TEST(HfDirectory, AnEarlierExportIsRemoved) {
   const ScratchDirectory directory;
   const std::vector<NamedTensor> a = {named("a", 1), named("b", 1)};
   write_bytes(directory / "config.json", "{}");
-  write_bytes(directory / "model-of-mine.safetensors", "not ours to remove");
-  write_bytes(directory / "model-00007-of-00009.safetensors.partial", "left by a run that was killed");
+  write_bytes(directory / "model-of-mine.safetensors", "not part of an export");
+  write_bytes(directory / "model-00007-of-00009.safetensors.partial", "left by a killed run");
   for (const int ranks : {3, 1, 2, 1, 3, 2}) {
     std::vector<std::vector<NamedTensor>> parts;
     for (int rank = 0; rank < ranks; ++rank) parts.push_back({named(cat("t", rank), ranks)});
@@ -183,7 +183,7 @@ TEST(HfDirectory, AnEarlierExportDoesNotSurviveBesideTheNew) {
   }
 }
 
-TEST(HfDirectory, TheIndexStepAloneRemovesWhatIsStaleToo) {
+TEST(HfDirectory, WritingTheIndexAlsoRemovesStaleFiles) {
   const ScratchDirectory directory;
   export_model(directory.path(), {{named("a", 1)}});
   write_hf_shard(directory.path(), 0, 2, std::vector<NamedTensor>{named("a", 2)});
@@ -193,18 +193,18 @@ TEST(HfDirectory, TheIndexStepAloneRemovesWhatIsStaleToo) {
   EXPECT_EQ(value_of(HfWeights(directory.path()), "a"), 2);
 }
 
-TEST(HfDirectory, AnInterruptedExportIsRefused) {
+TEST(HfDirectory, AnInterruptedExportIsRejected) {
   const ScratchDirectory directory;
   export_model(directory.path(), {{named("a", 1)}, {named("b", 1)}});
   begin_hf_export(directory.path());
   write_hf_shard(directory.path(), 0, 2, std::vector<NamedTensor>{named("a", 2)});
-  EXPECT_THAT(refusal(directory.path()), HasSubstr("did not finish"));
+  EXPECT_THAT(error_of(directory.path()), HasSubstr("did not finish"));
   const std::vector<ShardContents> plan = {{0, {{"a", 24}}}, {1, {{"b", 24}}}};
   EXPECT_THAT(message_of<DataError>([&] { write_hf_index(directory.path(), plan); }),
-              HasSubstr("written by rank 1 but is not here"));
+              HasSubstr("written by rank 1 but is missing"));
   write_hf_shard(directory.path(), 1, 2, std::vector<NamedTensor>{named("c", 2)});
   EXPECT_THAT(message_of<DataError>([&] { write_hf_index(directory.path(), plan); }),
-              HasSubstr("holds no tensor \"b\""));
+              HasSubstr("has no tensor \"b\""));
   EXPECT_FALSE(std::filesystem::exists(directory / kIndex));
 }
 
@@ -223,49 +223,45 @@ class DamagedHfDirectory : public testing::Test {
     write_hf_shard(directory_.path(), 0, 2, std::vector<NamedTensor>{named("a", 1)});
     write_hf_shard(directory_.path(), 1, 2, std::vector<NamedTensor>{named("b", 2)});
   }
-  // The refusal with this weight map ("b" added if the map has no "b").
-  std::string refusal_of_map(const std::string& map) {
+  // The error for this weight map.
+  std::string error_of_map(const std::string& map) {
     write_bytes(directory_ / kIndex,
                 "{\"metadata\":{\"total_size\":48.0,\"more\":[1,{\"x\":null}]},\"weight_map\":" + map + "}");
-    return refusal(directory_.path());
+    return error_of(directory_.path());
   }
   ScratchDirectory directory_;
 };
 
-TEST_F(DamagedHfDirectory, IndexesThatDoNotFitTheShardsAreRefused) {
+TEST_F(DamagedHfDirectory, IndexesThatDoNotMatchTheShardsAreRejected) {
   const std::string first = R"("a":"model-00001-of-00002.safetensors")";
   const std::string second = R"("b":"model-00002-of-00002.safetensors")";
-  EXPECT_EQ(refusal_of_map("{" + first + "," + second + "}"), "");
-  EXPECT_THAT(refusal_of_map(R"({"a":"model-00003-of-00002.safetensors"})"),
-              HasSubstr("not in the directory"));
-  EXPECT_THAT(refusal_of_map("{" + first + R"(,"b":"model-00001-of-00002.safetensors"})"),
-              HasSubstr("says that \"b\" is in"));
-  EXPECT_THAT(refusal_of_map(R"({"a":"../model-00001-of-00002.safetensors"})"),
-              HasSubstr("only files of the same directory"));
-  EXPECT_THAT(refusal_of_map(R"({"a":"/etc/model.safetensors"})"),
-              HasSubstr("only files of the same directory"));
-  EXPECT_THAT(refusal_of_map(R"({"a":"x\u0000.safetensors"})"),
-              HasSubstr("only files of the same directory"));
-  EXPECT_THAT(refusal_of_map(R"({"a":"pytorch_model.bin"})"), HasSubstr("only .safetensors files"));
-  EXPECT_THAT(refusal_of_map(R"({"a":""})"), HasSubstr("only .safetensors files"));
-  EXPECT_THAT(refusal_of_map("{" + first + "," + first + "}"), HasSubstr("lists \"a\" twice"));
-  EXPECT_THAT(refusal_of_map(R"({"a":1})"), HasSubstr("unexpected number 1"));
-  EXPECT_THAT(refusal_of_map(R"({"a":{"x":"y"}})"), HasSubstr("unexpected '{'"));
-  EXPECT_THAT(refusal_of_map("[]"), HasSubstr("unexpected '['"));
-  EXPECT_THAT(refusal_of_map("{}"), HasSubstr("no weight_map, or an empty one"));
-  EXPECT_THAT(refusal_of_map("{" + first + R"(},"weight_map":{)" + second + "}"),
-              HasSubstr("two weight_maps"));
-  EXPECT_THAT(refusal_of_map("{" + first), HasSubstr("broken"));
-  EXPECT_THAT(refusal_of_map(R"({"a":"x.safetensors"},"deep":)" + std::string(100'000, '[')),
+  EXPECT_EQ(error_of_map("{" + first + "," + second + "}"), "");
+  EXPECT_THAT(error_of_map(R"({"a":"model-00003-of-00002.safetensors"})"), HasSubstr("not in the directory"));
+  EXPECT_THAT(error_of_map("{" + first + R"(,"b":"model-00001-of-00002.safetensors"})"),
+              HasSubstr("lists \"b\" in"));
+  EXPECT_THAT(error_of_map(R"({"a":"../model-00001-of-00002.safetensors"})"),
+              HasSubstr("only files in the same directory"));
+  EXPECT_THAT(error_of_map(R"({"a":"/etc/model.safetensors"})"),
+              HasSubstr("only files in the same directory"));
+  EXPECT_THAT(error_of_map(R"({"a":"x\u0000.safetensors"})"), HasSubstr("only files in the same directory"));
+  EXPECT_THAT(error_of_map(R"({"a":"pytorch_model.bin"})"), HasSubstr("only .safetensors files"));
+  EXPECT_THAT(error_of_map(R"({"a":""})"), HasSubstr("only .safetensors files"));
+  EXPECT_THAT(error_of_map("{" + first + "," + first + "}"), HasSubstr("lists \"a\" twice"));
+  EXPECT_THAT(error_of_map(R"({"a":1})"), HasSubstr("unexpected number 1"));
+  EXPECT_THAT(error_of_map(R"({"a":{"x":"y"}})"), HasSubstr("unexpected '{'"));
+  EXPECT_THAT(error_of_map("[]"), HasSubstr("unexpected '['"));
+  EXPECT_THAT(error_of_map("{}"), HasSubstr("has no weight_map or an empty one"));
+  EXPECT_THAT(error_of_map("{" + first + R"(},"weight_map":{)" + second + "}"), HasSubstr("two weight_maps"));
+  EXPECT_THAT(error_of_map("{" + first), HasSubstr("invalid JSON"));
+  EXPECT_THAT(error_of_map(R"({"a":"x.safetensors"},"deep":)" + std::string(100'000, '[')),
               HasSubstr("nested more than 32"));
   write_bytes(directory_ / kIndex, "");
-  EXPECT_THAT(refusal(directory_.path()), HasSubstr("does not begin with '{'"));
+  EXPECT_THAT(error_of(directory_.path()), HasSubstr("does not begin with '{'"));
 }
 
-TEST_F(DamagedHfDirectory, TensorsThatTheIndexLeavesOutAreReported) {
+TEST_F(DamagedHfDirectory, TensorsMissingFromTheIndexAreReported) {
   EXPECT_EQ(
-      refusal_of_map(R"({"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors"})"),
-      "");
+      error_of_map(R"({"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors"})"), "");
   write_hf_shard(directory_.path(), 1, 2, std::vector<NamedTensor>{named("b", 2), named("extra", 3)});
   const HfWeights weights(directory_.path());
   EXPECT_FALSE(weights.contains("extra"));
@@ -273,24 +269,24 @@ TEST_F(DamagedHfDirectory, TensorsThatTheIndexLeavesOutAreReported) {
               ElementsAre("extra (in model-00002-of-00002.safetensors, not in the index)"));
 }
 
-TEST_F(DamagedHfDirectory, OneFileBesideAnIndexIsAmbiguous) {
-  refusal_of_map(R"({"a":"model-00001-of-00002.safetensors"})");
+TEST_F(DamagedHfDirectory, ASingleFileNextToAnIndexIsAmbiguous) {
+  error_of_map(R"({"a":"model-00001-of-00002.safetensors"})");
   write_hf_shard(directory_.path(), 0, 1, std::vector<NamedTensor>{named("a", 1)});
-  EXPECT_THAT(refusal(directory_.path()), HasSubstr("remove the one that is out of date"));
+  EXPECT_THAT(error_of(directory_.path()), HasSubstr("remove the one that is out of date"));
 }
 
-TEST_F(DamagedHfDirectory, ACutShardIsNamed) {
-  refusal_of_map(R"({"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors"})");
+TEST_F(DamagedHfDirectory, ATruncatedShardIsNamed) {
+  error_of_map(R"({"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors"})");
   std::filesystem::resize_file(directory_ / kSecond, 90);
-  EXPECT_THAT(refusal(directory_.path()), HasSubstr(kSecond));
+  EXPECT_THAT(error_of(directory_.path()), HasSubstr(kSecond));
 }
 
-TEST(HfDirectory, WhatIsNoModelDirectoryIsRefusedWithTheCure) {
+TEST(HfDirectory, OtherDirectoriesAreRejectedWithTheRemedy) {
   const ScratchDirectory directory;
-  EXPECT_THAT(refusal(directory / "absent"), HasSubstr("is no directory"));
-  EXPECT_THAT(refusal(directory.path()), HasSubstr("holds neither model.safetensors nor"));
+  EXPECT_THAT(error_of(directory / "absent"), HasSubstr("is not a directory"));
+  EXPECT_THAT(error_of(directory.path()), HasSubstr("has neither model.safetensors nor"));
   write_bytes(directory / "pytorch_model.bin", "");
-  EXPECT_THAT(refusal(directory.path()), HasSubstr("save_pretrained"));
+  EXPECT_THAT(error_of(directory.path()), HasSubstr("save_pretrained"));
 }
 
 }  // namespace

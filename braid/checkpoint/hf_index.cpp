@@ -6,14 +6,14 @@
 namespace braid::checkpoint {
 namespace {
 
-// Reads the index. What stands beside the weight map (sizes, whatever newer tools add) is skipped, to a
-// bounded depth.
+// Reads the index. Everything but the weight map (sizes, additions of newer tools) is skipped, to a bounded
+// depth.
 class IndexEvents final : public StrictEvents {
  public:
   explicit IndexEvents(const std::string& file) : StrictEvents(file) {}
 
   WeightMap take() && {
-    if (map_.empty()) refuse("holds no weight_map, or an empty one");
+    if (map_.empty()) reject("has no weight_map or an empty one");
     return std::move(map_);
   }
 
@@ -23,11 +23,11 @@ class IndexEvents final : public StrictEvents {
     } else if (in_map_) {
       StrictEvents::start_object(size);
     }
-    return deeper();
+    return descend();
   }
   bool start_array(size_t size) override {
-    if (wants_map()) StrictEvents::start_array(size);
-    return deeper();
+    if (expects_map()) StrictEvents::start_array(size);
+    return descend();
   }
   bool end_object() override {
     in_map_ = false;
@@ -40,10 +40,10 @@ class IndexEvents final : public StrictEvents {
   }
   bool key(string_t& name) override {
     if (in_map_) {
-      if (map_.contains(name)) refuse("lists ", printable(name), " twice");
+      if (map_.contains(name)) reject("lists ", printable(name), " twice");
       tensor_ = std::move(name);
     } else if (depth_ == 1) {
-      if (name == kWeightMap && seen_map_) refuse("holds two weight_maps");
+      if (name == kWeightMap && seen_map_) reject("has two weight_maps");
       seen_map_ = seen_map_ || name == kWeightMap;
       key_ = std::move(name);
     }
@@ -53,22 +53,22 @@ class IndexEvents final : public StrictEvents {
     if (in_map_) {
       check_shard(value);
       map_.emplace(tensor_, std::move(value));
-    } else if (wants_map()) {
+    } else if (expects_map()) {
       StrictEvents::string(value);
     }
     return true;
   }
 
-  bool null() override { return wants_map() ? StrictEvents::null() : true; }
-  bool boolean(bool value) override { return wants_map() ? StrictEvents::boolean(value) : true; }
+  bool null() override { return expects_map() ? StrictEvents::null() : true; }
+  bool boolean(bool value) override { return expects_map() ? StrictEvents::boolean(value) : true; }
   bool number_integer(number_integer_t value) override {
-    return wants_map() ? StrictEvents::number_integer(value) : true;
+    return expects_map() ? StrictEvents::number_integer(value) : true;
   }
   bool number_unsigned(number_unsigned_t value) override {
-    return wants_map() ? StrictEvents::number_unsigned(value) : true;
+    return expects_map() ? StrictEvents::number_unsigned(value) : true;
   }
   bool number_float(number_float_t value, const string_t& text) override {
-    return wants_map() ? StrictEvents::number_float(value, text) : true;
+    return expects_map() ? StrictEvents::number_float(value, text) : true;
   }
 
  protected:
@@ -80,11 +80,11 @@ class IndexEvents final : public StrictEvents {
   static constexpr const char* kWeightMap = "weight_map";
   static constexpr int kMaxDepth = 32;
 
-  // Whether the next value is the weight map or one of its values.
-  bool wants_map() const { return in_map_ || (depth_ == 1 && key_ == kWeightMap); }
+  // Whether the next value is the weight map or part of it.
+  bool expects_map() const { return in_map_ || (depth_ == 1 && key_ == kWeightMap); }
 
-  bool deeper() {
-    if (++depth_ > kMaxDepth) refuse("is nested more than ", kMaxDepth, " deep");
+  bool descend() {
+    if (++depth_ > kMaxDepth) reject("is nested more than ", kMaxDepth, " levels deep");
     return true;
   }
 
@@ -92,12 +92,12 @@ class IndexEvents final : public StrictEvents {
     constexpr std::string_view kEnding = ".safetensors";
     const bool plain = shard.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
     if (!plain) {
-      refuse("names the shard ", printable(shard), " for ", printable(tensor_),
-             "; only files of the same directory may be named");
+      reject("names the shard ", printable(shard), " for ", printable(tensor_),
+             "; only files in the same directory are allowed");
     }
     if (!shard.ends_with(kEnding) || shard.size() == kEnding.size()) {
-      refuse("names the shard ", printable(shard), " for ", printable(tensor_),
-             "; only .safetensors files are read");
+      reject("names the shard ", printable(shard), " for ", printable(tensor_),
+             "; only .safetensors files are allowed");
     }
   }
 

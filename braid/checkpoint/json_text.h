@@ -1,4 +1,4 @@
-// JSON of files that may be hostile: read event by event, so that nothing is built of what will be refused.
+// JSON of possibly hostile files, parsed event by event so that nothing is built from rejected input.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,13 @@
 
 namespace braid::checkpoint {
 
-/// `text` in quotes for an error message: at most 120 bytes of it, control characters as '?'.
+/// `text` in quotes for an error message: at most 120 bytes, control characters replaced by '?'.
 std::string printable(std::string_view text);
 
 /// `text` as a JSON string. Throws InternalError if it is not UTF-8.
 std::string json_string(std::string_view text);
 
-/// The parser's events, each a refusal unless a subclass overrides it: what is not expected is never
-/// accepted.
+/// The parser's events, each rejected unless a subclass overrides it: only expected input is accepted.
 class StrictEvents : public nlohmann::json_sax<nlohmann::json> {
  public:
   /// `file` names the file in messages.
@@ -25,7 +24,7 @@ class StrictEvents : public nlohmann::json_sax<nlohmann::json> {
 
   bool null() override;
   bool boolean(bool value) override;
-  bool number_integer(number_integer_t value) override;  // only what begins with a minus sign
+  bool number_integer(number_integer_t value) override;  // only numbers with a minus sign
   bool number_unsigned(number_unsigned_t value) override;
   bool number_float(number_float_t value, const string_t& text) override;  // also integers beyond 64 bits
   bool string(string_t& value) override;
@@ -39,21 +38,23 @@ class StrictEvents : public nlohmann::json_sax<nlohmann::json> {
                    const nlohmann::json::exception& error) override;
 
  protected:
-  /// Throws DataError: file, then `parts`, then the cure.
+  /// Throws DataError: file, then `parts`, then the remedy.
   template <typename... Parts>
-  [[noreturn]] void refuse(const Parts&... parts) const {
-    throw DataError(cat(file_, ": ", parts..., "; the file is damaged or of another kind: get it again"));
+  [[noreturn]] void reject(const Parts&... parts) const {
+    throw DataError(
+        cat(file_, ": ", parts..., "; the file is damaged or of another type: download it again"));
   }
-  /// Where in the document the parser is, for messages; by default nothing.
+  /// The parser's position in the document, for messages; empty by default.
   virtual std::string place() const { return {}; }
 
  private:
-  [[noreturn]] void unexpected(std::string_view what) const { refuse("unexpected ", what, place()); }
+  [[noreturn]] void unexpected(std::string_view what) const { reject("unexpected ", what, place()); }
 
   std::string file_;
 };
 
-/// Feeds `text`, one JSON object, to `events`. Throws DataError if it is not valid JSON or as `events` does.
+/// Parses `text`, one JSON object, into `events`. Throws DataError if it is not valid JSON or as `events`
+/// does.
 void parse_strictly(std::string_view text, const std::string& file, StrictEvents& events);
 
 }  // namespace braid::checkpoint

@@ -1,4 +1,4 @@
-// Names and shapes of a Llama's tensors as Hugging Face's LlamaForCausalLM writes them.
+// Names and shapes of a Llama model's tensors, as written by Hugging Face's LlamaForCausalLM.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ inline constexpr std::array<LayerTensor, 9> kLayerTensors = {
     LayerTensor::kDown,
 };
 
-/// The sizes that decide a Llama's shapes.
+/// The sizes that determine the shapes of a Llama model.
 struct LlamaSizes {
   int64_t vocab = 0;
   int64_t hidden = 0;
@@ -65,7 +65,7 @@ std::vector<int64_t> layer_tensor_shape(const LlamaSizes& sizes, LayerTensor ten
 /// All tensors of the model from the embedding to the head, layer by layer.
 std::vector<NamedShape> llama_tensors(const LlamaSizes& sizes);
 
-/// Whether a tensor is one that old exports carry and every reader recomputes (the rotary frequencies).
+/// Whether a tensor is one of old exports that every reader recomputes (the rotary frequencies).
 bool is_recomputed_tensor(const std::string& name);
 
 }  // namespace braid::checkpoint

@@ -9,7 +9,7 @@
 namespace braid::checkpoint {
 namespace {
 
-TEST(LlamaNames, GoldenListOfAModelWithGroupedQueries) {
+TEST(LlamaNames, GoldenListOfAModelWithGroupedQueryAttention) {
   const LlamaSizes sizes{.vocab = 100,
                          .hidden = 8,
                          .intermediate = 20,
@@ -55,7 +55,7 @@ TEST(LlamaNames, ATiedModelHasNoHead) {
   EXPECT_EQ(llama_tensors(sizes).size(), tied.size() + 1);
 }
 
-TEST(LlamaNames, RefusesANegativeLayer) {
+TEST(LlamaNames, RejectsANegativeLayer) {
   EXPECT_THROW(layer_tensor_name(-1, LayerTensor::kQuery), InternalError);
 }
 

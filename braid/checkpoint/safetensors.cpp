@@ -17,7 +17,7 @@ namespace braid::checkpoint {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
-              "safetensors files hold little-endian numbers, read as they are");
+              "safetensors files hold little-endian numbers, read without conversion");
 
 constexpr int64_t kLengthBytes = 8;
 constexpr int64_t kStagingBytes = 16 << 20;
@@ -58,17 +58,17 @@ std::span<std::byte> writable_bytes(const at::Tensor& contiguous) {
 
 int64_t read_header_length(const ReadableFile& file) {
   const std::string path = file.path().string();
-  require<DataError>(
-      file.size_bytes() >= kLengthBytes, path, ": holds ", file.size_bytes(),
-      " bytes, fewer than the 8 of a safetensors file's first field; copy or download it again");
+  require<DataError>(file.size_bytes() >= kLengthBytes, path, ": has ", counted(file.size_bytes(), "byte"),
+                     ", fewer than the 8 of a safetensors file's first field; copy or download it again");
   uint64_t length = 0;
   file.read(0, std::as_writable_bytes(std::span(&length, 1)));
-  require<DataError>(length <= static_cast<uint64_t>(kMaxHeaderBytes), path, ": announces a header of ",
+  require<DataError>(length <= static_cast<uint64_t>(kMaxHeaderBytes), path, ": declares a header of ",
                      length, " bytes, more than ", kMaxHeaderBytes,
-                     "; this is no safetensors file, or it is damaged");
+                     "; the file is damaged or not a safetensors file");
   require<DataError>(length <= static_cast<uint64_t>(file.size_bytes() - kLengthBytes), path,
-                     ": announces a header of ", length, " bytes, but ends after ", file.size_bytes(),
-                     "; it was cut short: copy or download it again");
+                     ": declares a header of ", counted(static_cast<int64_t>(length), "byte"),
+                     ", but ends after ", file.size_bytes(),
+                     "; the file is truncated: copy or download it again");
   return static_cast<int64_t>(length);
 }
 
@@ -91,8 +91,8 @@ const TensorEntry& SafetensorsReader::entry(std::string_view name) const {
   std::vector<std::string> names;
   for (const TensorEntry& other : header_.entries) names.push_back(other.name);
   const auto near = nearest(name, names);
-  throw DataError(cat(path().string(), ": holds no tensor ", printable(name),
-                      near ? cat(" (but ", printable(*near), ")") : "",
+  throw DataError(cat(path().string(), ": has no tensor ", printable(name),
+                      near ? cat(" (nearest: ", printable(*near), ")") : "",
                       "; check that it belongs to this model"));
 }
 
@@ -100,7 +100,7 @@ at::Tensor SafetensorsReader::tensor(std::string_view name) const {
   const TensorEntry& found = entry(name);
   const auto type = scalar_type(found.dtype);
   require<DataError>(type.has_value(), path().string(), ": tensor ", printable(name), " has dtype ",
-                     found.dtype, ", which braid does not compute with; convert it to F32 or BF16");
+                     found.dtype, ", which braid does not support; convert it to F32 or BF16");
   at::Tensor result = at::empty(found.shape, at::TensorOptions().dtype(*type).device(at::kCPU));
   read_into(name, result);
   return result;
@@ -112,11 +112,11 @@ void SafetensorsReader::read_into(std::string_view name, const at::Tensor& desti
   const std::string what = cat(path().string(), ": tensor ", printable(name));
   const auto type = scalar_type(found.dtype);
   require<DataError>(type.has_value(), what, " has dtype ", found.dtype,
-                     ", which braid does not compute with; convert it to F32 or BF16");
+                     ", which braid does not support; convert it to F32 or BF16");
   const at::ScalarType wanted = destination.scalar_type();
   require<ShapeError>(*type == wanted || (at::isFloatingType(*type) && at::isFloatingType(wanted)), what,
                       " of dtype ", found.dtype, " cannot be read into a tensor of dtype ", wanted,
-                      "; give one of the same dtype");
+                      "; the dtypes must be equal");
 
   std::vector<int64_t> shape = found.shape;
   const int64_t row_count = shape.empty() ? 1 : shape[0];
@@ -125,21 +125,21 @@ void SafetensorsReader::read_into(std::string_view name, const at::Tensor& desti
     require<ShapeError>(
         !shape.empty() && 0 <= range.begin && range.begin <= range.end && range.end <= row_count, what,
         " has shape ", at::IntArrayRef(found.shape), ", rows [", range.begin, ", ", range.end,
-        ") are not in it");
+        ") are out of range");
     shape[0] = range.end - range.begin;
   }
   require<ShapeError>(destination.sizes() == at::IntArrayRef(shape), what, " has shape ",
                       at::IntArrayRef(shape), rows ? " in the rows to read" : "",
-                      ", but the tensor to fill has ", destination.sizes(),
-                      "; check that the file and the model's configuration belong together");
+                      ", but the destination has ", destination.sizes(),
+                      "; check that the file matches the model's configuration");
   if (destination.numel() == 0) return;
 
   const at::NoGradGuard no_grad;
   const int64_t row_bytes = (found.end_bytes - found.begin_bytes) / row_count;
   const int64_t start_bytes = data_offset_bytes_ + found.begin_bytes + range.begin * row_bytes;
   const bool same = destination.is_cpu() && *type == wanted && destination.is_contiguous();
-  // A byte other than 0 and 1 is no bool; bools are read as bytes and compared, so that damage stays
-  // harmless.
+  // Bytes other than 0 and 1 are not valid bools; bools are read as bytes and compared, so that damaged files
+  // are harmless.
   const bool boolean = *type == at::kBool;
   if (same && !boolean) {
     file_.read(start_bytes, writable_bytes(destination));

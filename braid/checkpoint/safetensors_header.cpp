@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/base/text.h"
 #include "braid/checkpoint/json_text.h"
 
 namespace braid::checkpoint {
@@ -47,8 +48,8 @@ std::string known_dtypes() {
   return names;
 }
 
-// Reads the header's JSON. The states form a fixed tree two levels deep, so deep nesting ends at its third
-// bracket.
+// Reads the header's JSON. The states form a fixed tree two levels deep, so deeper nesting is rejected at the
+// third bracket.
 class HeaderEvents final : public StrictEvents {
  public:
   explicit HeaderEvents(const std::string& file) : StrictEvents(file) {}
@@ -73,14 +74,14 @@ class HeaderEvents final : public StrictEvents {
 
   bool key(string_t& name) override {
     if (state_ == State::kTop) {
-      if (!seen_names_.insert(name).second) refuse("the name ", printable(name), " is there twice");
+      if (!seen_names_.insert(name).second) reject("the name ", printable(name), " appears twice");
       key_ = std::move(name);
     } else if (state_ == State::kMetadata) {
-      if (header_.metadata.contains(name)) refuse("the metadata key ", printable(name), " is there twice");
+      if (header_.metadata.contains(name)) reject("the metadata key ", printable(name), " appears twice");
       field_ = std::move(name);
     } else {
       if (name != "dtype" && name != "shape" && name != "data_offsets") StrictEvents::key(name);
-      if (!seen_fields_.insert(name).second) refuse("tensor ", printable(key_), " has ", name, " twice");
+      if (!seen_fields_.insert(name).second) reject("tensor ", printable(key_), " has ", name, " twice");
       field_ = std::move(name);
     }
     return true;
@@ -113,7 +114,7 @@ class HeaderEvents final : public StrictEvents {
       header_.metadata.emplace(field_, std::move(value));
     } else if (state_ == State::kTensor && field_ == "dtype") {
       if (!dtype_bytes(value))
-        refuse("tensor ", printable(key_), " has the unknown dtype ", printable(value), ", not one of ",
+        reject("tensor ", printable(key_), " has the unknown dtype ", printable(value), ", expected one of ",
                known_dtypes());
       header_.entries.back().dtype = std::move(value);
     } else {
@@ -127,9 +128,9 @@ class HeaderEvents final : public StrictEvents {
     std::vector<int64_t>& list = state_ == State::kShape ? header_.entries.back().shape : offsets_;
     const size_t longest = state_ == State::kShape ? kMaxDimensions : 2;
     if (list.size() == longest)
-      refuse("tensor ", printable(key_), " has more than ", longest, " numbers in its ", field_);
+      reject("tensor ", printable(key_), " has more than ", longest, " numbers in its ", field_);
     if (value > static_cast<uint64_t>(kMax))
-      refuse("tensor ", printable(key_), " has ", value, " in its ", field_, ", beyond 63 bits");
+      reject("tensor ", printable(key_), " has ", value, " in its ", field_, ", beyond 63 bits");
     list.push_back(static_cast<int64_t>(value));
     return true;
   }
@@ -148,29 +149,29 @@ class HeaderEvents final : public StrictEvents {
   void finish_tensor() {
     TensorEntry& entry = header_.entries.back();
     for (const char* field : {"dtype", "shape", "data_offsets"}) {
-      if (!seen_fields_.contains(field)) refuse("tensor ", printable(key_), " has no ", field);
+      if (!seen_fields_.contains(field)) reject("tensor ", printable(key_), " has no ", field);
     }
     if (offsets_.size() != 2)
-      refuse("tensor ", printable(key_), " has ", offsets_.size(), " data_offsets instead of 2");
+      reject("tensor ", printable(key_), " has ", counted(std::ssize(offsets_), "data_offset"),
+             " instead of 2");
     entry.begin_bytes = offsets_[0];
     entry.end_bytes = offsets_[1];
     if (entry.begin_bytes > entry.end_bytes) {
-      refuse("tensor ", printable(key_), " begins at ", entry.begin_bytes, " after its end at ",
+      reject("tensor ", printable(key_), " begins at ", entry.begin_bytes, " after its end at ",
              entry.end_bytes, " (data_offsets)");
     }
-    // Sizes of 0 count as 1 here: strides are products of sizes too, and must fit even where a tensor is
-    // empty.
+    // Sizes of 0 count as 1 here: strides are products of sizes too and must fit even if a tensor is empty.
     int64_t extent_bytes = dtype_bytes(entry.dtype).value();
     bool empty = false;
     for (const int64_t size : entry.shape) {
       empty = empty || size == 0;
       if (__builtin_mul_overflow(extent_bytes, std::max<int64_t>(size, 1), &extent_bytes)) {
-        refuse("tensor ", printable(key_), " has a shape whose product overflows 63 bits");
+        reject("tensor ", printable(key_), " has a shape whose product overflows 63 bits");
       }
     }
     const int64_t bytes = empty ? 0 : extent_bytes;
     if (bytes != entry.end_bytes - entry.begin_bytes) {
-      refuse("tensor ", printable(key_), " has ", bytes, " bytes by its shape and dtype, but ",
+      reject("tensor ", printable(key_), " has ", counted(bytes, "byte"), " by its shape and dtype, but ",
              entry.end_bytes - entry.begin_bytes, " by its data_offsets [", entry.begin_bytes, ", ",
              entry.end_bytes, "]");
     }
@@ -185,26 +186,27 @@ class HeaderEvents final : public StrictEvents {
   std::unordered_set<std::string> seen_names_;
 };
 
-// Entries in the order of their ranges must follow one another from 0 to the end of the data.
+// Entries, ordered by range, must be adjacent from 0 to the end of the data.
 void check_ranges(const SafetensorsHeader& header, int64_t data_bytes, const std::string& file) {
   int64_t end_bytes = 0;
   std::string before = "the header";
   for (const TensorEntry& entry : header.entries) {
     const std::string range = cat(file, ": tensor ", printable(entry.name), " at bytes [", entry.begin_bytes,
                                   ", ", entry.end_bytes, ") of the data ");
-    require<DataError>(entry.end_bytes <= data_bytes, range, "leaves the file, which holds ", data_bytes,
-                       " bytes of data; it was cut short or damaged: copy or download it again");
+    require<DataError>(entry.end_bytes <= data_bytes, range, "exceeds the file, which has ",
+                       counted(data_bytes, "byte"),
+                       " of data; the file is truncated or damaged: copy or download it again");
     require<DataError>(entry.begin_bytes >= end_bytes, range, "overlaps ", before, ", which ends at ",
-                       end_bytes, "; the file is damaged: get it again");
-    require<DataError>(entry.begin_bytes == end_bytes, range, "leaves a hole of ",
-                       entry.begin_bytes - end_bytes, " bytes after ", before,
-                       "; the file is damaged: get it again");
+                       end_bytes, "; the file is damaged: download it again");
+    require<DataError>(entry.begin_bytes == end_bytes, range, "leaves a gap of ",
+                       counted(entry.begin_bytes - end_bytes, "byte"), " after ", before,
+                       "; the file is damaged: download it again");
     end_bytes = entry.end_bytes;
     before = printable(entry.name);
   }
-  require<DataError>(end_bytes == data_bytes, file, ": holds ", data_bytes - end_bytes,
-                     " bytes after its last tensor, which ends at byte ", end_bytes,
-                     " of the data; the file is damaged: get it again");
+  require<DataError>(end_bytes == data_bytes, file, ": has ", counted(data_bytes - end_bytes, "byte"),
+                     " after its last tensor, which ends at byte ", end_bytes,
+                     " of the data; the file is damaged: download it again");
 }
 
 }  // namespace
@@ -219,7 +221,7 @@ std::optional<int64_t> dtype_bytes(std::string_view dtype) {
 SafetensorsHeader parse_safetensors_header(std::string_view json, int64_t data_bytes,
                                            const std::string& file) {
   require<DataError>(json.starts_with('{'), file,
-                     ": the header does not begin with '{'; this is no safetensors file, or it is damaged");
+                     ": the header does not begin with '{'; the file is damaged or not a safetensors file");
   HeaderEvents events(file);
   parse_strictly(json, file, events);
   SafetensorsHeader header = std::move(events).take();
@@ -251,7 +253,7 @@ std::string format_safetensors_header(const SafetensorsHeader& header) {
     json += cat("],\"data_offsets\":[", entry.begin_bytes, ",", entry.end_bytes, "]}");
   }
   json += '}';
-  // Readers that map the file want the data aligned.
+  // Aligned data for readers that map the file.
   json.resize((json.size() + 7) / 8 * 8, ' ');
   std::string length(8, '\0');
   for (size_t i = 0; i < length.size(); ++i) length[i] = static_cast<char>(json.size() >> (8 * i) & 0xff);

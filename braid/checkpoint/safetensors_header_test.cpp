@@ -41,7 +41,7 @@ TEST(SafetensorsHeader, FormatThenParseIsTheIdentity) {
   EXPECT_EQ(parse_safetensors_header(text.substr(8), 9, "f"), header);
 }
 
-TEST(SafetensorsHeader, WritesNoNameTwice) {
+TEST(SafetensorsHeader, RejectsRepeatedNamesWhenWriting) {
   SafetensorsHeader header{.entries = {{"a", "I8", {}, 0, 1}, {"a", "I8", {}, 1, 2}}, .metadata = {}};
   EXPECT_THROW(format_safetensors_header(header), InternalError);
   header.entries = {{"__metadata__", "I8", {}, 0, 1}};
@@ -61,7 +61,7 @@ std::string tensor(const std::string& dtype, const std::string& shape, const std
   return R"("t":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
 }
 
-TEST(SafetensorsHeader, RefusesEveryHostileHeaderByName) {
+TEST(SafetensorsHeader, RejectsEveryHostileHeaderWithTheReason) {
   const std::string good = tensor("F32", "[2]", "[0,8]");
   const std::string other = R"("u":{"dtype":"U8","shape":[4],"data_offsets":)";
   const std::vector<Hostile> headers = {
@@ -69,33 +69,33 @@ TEST(SafetensorsHeader, RefusesEveryHostileHeaderByName) {
       {"[]", 0, "does not begin with '{'"},
       {" {}", 0, "does not begin with '{'"},
       {"\xef\xbb\xbf{}", 0, "does not begin with '{'"},
-      {"{", 0, "broken"},
-      {"{}}", 0, "broken"},
-      {"{} x", 0, "broken"},
-      {"{\"\xff\":1}", 0, "broken"},
+      {"{", 0, "invalid JSON"},
+      {"{}}", 0, "invalid JSON"},
+      {"{} x", 0, "invalid JSON"},
+      {"{\"\xff\":1}", 0, "invalid JSON"},
       {std::string("{}\0x", 4), 0, "NUL"},
-      {"{\"t\":1e999}", 0, "broken"},
+      {"{\"t\":1e999}", 0, "invalid JSON"},
       {"{\"t\":1}", 0, "unexpected number 1"},
       {"{\"t\":[]}", 0, "unexpected '['"},
       {"{\"t\":null}", 0, "unexpected null"},
       {"{\"t\":true}", 0, "unexpected true"},
       {"{\"t\":{}}", 0, "\"t\" has no dtype"},
-      {"{" + good + "," + good + "}", 8, "\"t\" is there twice"},
+      {"{" + good + "," + good + "}", 8, "\"t\" appears twice"},
       {R"({"t":{"dtype":"F32","dtype":"F32","shape":[],"data_offsets":[0,4]}})", 4, "dtype twice"},
       {R"({"t":{"dtype":"F32","shape":[]}})", 4, "no data_offsets"},
       {R"({"t":{"dtype":"F32","data_offsets":[0,4]}})", 4, "no shape"},
       {R"({"t":{"dtype":"F32","shape":[],"offsets":[0,4]}})", 4, "unexpected key \"offsets\""},
-      {R"({"t":{"dtype":"F32","shape":"x","data_offsets":[0,4]}})", 4, "unexpected text \"x\""},
+      {R"({"t":{"dtype":"F32","shape":"x","data_offsets":[0,4]}})", 4, "unexpected string \"x\""},
       {R"({"t":{"dtype":["F32"],"shape":[],"data_offsets":[0,4]}})", 4, "unexpected '['"},
       {R"({"t":{"dtype":{"a":1},"shape":[],"data_offsets":[0,4]}})", 4, "unexpected '{'"},
       {"{" + tensor("F31", "[2]", "[0,8]") + "}", 8, "unknown dtype \"F31\""},
       {"{" + tensor("f32", "[2]", "[0,8]") + "}", 8, "unknown dtype"},
       {"{" + tensor("F32", "[-2]", "[0,8]") + "}", 8, "negative number -2"},
       {"{" + tensor("F32", "[2]", "[-8,0]") + "}", 8, "negative number -8"},
-      {"{" + tensor("F32", "[2.0]", "[0,8]") + "}", 8, "no integer"},
-      {"{" + tensor("F32", "[99999999999999999999]", "[0,8]") + "}", 8, "no integer"},
+      {"{" + tensor("F32", "[2.0]", "[0,8]") + "}", 8, "not a 64-bit integer"},
+      {"{" + tensor("F32", "[99999999999999999999]", "[0,8]") + "}", 8, "not a 64-bit integer"},
       {"{" + tensor("F32", "[[2]]", "[0,8]") + "}", 8, "unexpected '['"},
-      {"{" + tensor("F32", "[2]", "[0]") + "}", 8, "1 data_offsets"},
+      {"{" + tensor("F32", "[2]", "[0]") + "}", 8, "1 data_offset instead of 2"},
       {"{" + tensor("F32", "[2]", "[0,8,8]") + "}", 8, "more than 2 numbers"},
       {"{" + tensor("F32", "[2]", "[8,0]") + "}", 8, "begins at 8 after its end at 0"},
       {"{" + tensor("F32", "[2]", "[0,18446744073709551615]") + "}", 8, "beyond 63 bits"},
@@ -104,16 +104,16 @@ TEST(SafetensorsHeader, RefusesEveryHostileHeaderByName) {
       {"{" + tensor("F32", "[0,4294967296,4294967296]", "[0,0]") + "}", 0, "overflows"},
       {"{" + tensor("F32", "[3]", "[0,8]") + "}", 8, "has 12 bytes by its shape and dtype, but 8"},
       {"{" + tensor("F32", "[0]", "[0,8]") + "}", 8, "has 0 bytes by its shape"},
-      {"{" + good + "}", 7, "leaves the file, which holds 7 bytes"},
-      {"{" + good + "}", 9, "holds 1 bytes after its last tensor"},
-      {"{}", 9, "holds 9 bytes after its last tensor"},
-      {"{" + tensor("F32", "[2]", "[1,9]") + "}", 9, "hole of 1 bytes after the header"},
+      {"{" + good + "}", 7, "exceeds the file, which has 7 bytes"},
+      {"{" + good + "}", 9, "has 1 byte after its last tensor"},
+      {"{}", 9, "has 9 bytes after its last tensor"},
+      {"{" + tensor("F32", "[2]", "[1,9]") + "}", 9, "gap of 1 byte after the header"},
       {"{" + good + "," + other + "[4,8]}}", 8, "overlaps \"t\""},
-      {"{" + good + "," + other + "[9,13]}}", 13, "hole of 1 bytes after \"t\""},
-      {"{" + good + "," + other + "[9223372036854775803,9223372036854775807]}}", 12, "leaves the file"},
+      {"{" + good + "," + other + "[9,13]}}", 13, "gap of 1 byte after \"t\""},
+      {"{" + good + "," + other + "[9223372036854775803,9223372036854775807]}}", 12, "exceeds the file"},
       {R"({"__metadata__":{"a":1}})", 0, "unexpected number 1"},
       {R"({"__metadata__":{"a":{}}})", 0, "unexpected '{'"},
-      {R"({"__metadata__":{"a":"1","a":"2"}})", 0, "metadata key \"a\" is there twice"},
+      {R"({"__metadata__":{"a":"1","a":"2"}})", 0, "metadata key \"a\" appears twice"},
       {R"({"__metadata__":{},"__metadata__":{}})", 0, "twice"},
       {R"({"__metadata__":[]})", 0, "unexpected '['"},
   };
@@ -133,7 +133,7 @@ TEST(SafetensorsHeader, SurvivesDepthAndLengthBombs) {
   std::string shape = "[1";
   for (int i = 0; i < 200'000; ++i) shape += ",1";
   EXPECT_THROW(parse_safetensors_header("{" + tensor("U8", shape + "]", "[0,1]") + "}", 1, "f"), DataError);
-  // A message stays short, and harmless to a terminal, whatever the name.
+  // Messages stay short and safe for a terminal whatever the name.
   const std::string name(kMany, 'n');
   const std::string message =
       message_of<DataError>([&] { parse_safetensors_header("{\"\\u001b" + name + "\":1}", 0, "f"); });

@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What the Python package safetensors 0.8 writes (with numpy) for the tensors of golden_tensors().
+// The output of the Python package safetensors 0.8 (with numpy) for golden_tensors().
 constexpr std::string_view kGoldenHex =
     "60010000000000007b225f5f6d657461646174615f5f223a7b22666f726d6174223a227074222c226e6f7465223a22636166"
     "c3a9227d2c22656d707479223a7b226474797065223a22463634222c227368617065223a5b302c345d2c22646174615f6f66"
@@ -51,7 +51,7 @@ void expect_same(const at::Tensor& got, const at::Tensor& wanted) {
   EXPECT_TRUE(at::equal(got, wanted)) << got << " instead of " << wanted;
 }
 
-TEST(SafetensorsGolden, ReadsWhatThePythonPackageWrites) {
+TEST(SafetensorsGolden, ReadsTheOutputOfThePythonPackage) {
   const ScratchDirectory directory;
   write_bytes(directory / "a", golden_bytes());
   const SafetensorsReader reader(directory / "a");
@@ -66,7 +66,7 @@ TEST(SafetensorsGolden, WritesTheSameBytes) {
   EXPECT_EQ(read_bytes(directory / "a"), golden_bytes());
 }
 
-TEST(Safetensors, EveryDtypeComesBackBitForBit) {
+TEST(Safetensors, EveryDtypeRoundTripsBitForBit) {
   const ScratchDirectory directory;
   std::vector<NamedTensor> tensors;
   for (const auto type : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort,
@@ -83,7 +83,7 @@ TEST(Safetensors, EveryDtypeComesBackBitForBit) {
   }
 }
 
-TEST(Safetensors, WritesViewsAsTheyLook) {
+TEST(Safetensors, WritesTheValuesOfViews) {
   const ScratchDirectory directory;
   const at::Tensor fused = at::arange(24, at::kFloat).view({6, 4});
   const std::vector<NamedTensor> tensors = {{"rows", fused.narrow(0, 2, 3)},
@@ -143,29 +143,29 @@ TEST(Safetensors, ConvertsInBlocksWithoutLosingRows) {
   expect_same(line, source.view({-1}).to(at::kDouble));
 }
 
-TEST(Safetensors, RefusesDestinationsThatDoNotFit) {
+TEST(Safetensors, RejectsDestinationsThatDoNotMatch) {
   const ScratchDirectory directory;
   write_bytes(directory / "a", golden_bytes());
   const SafetensorsReader reader(directory / "a");
-  const auto refusal = [&](const char* name, at::IntArrayRef shape, at::ScalarType type,
-                           std::optional<RowRange> rows = std::nullopt) {
+  const auto error_of = [&](const char* name, at::IntArrayRef shape, at::ScalarType type,
+                            std::optional<RowRange> rows = std::nullopt) {
     return message_of<ShapeError>([&] { reader.read_into(name, at::empty(shape, type), rows); });
   };
-  EXPECT_THAT(refusal("model.norm.weight", {3}, at::kFloat),
-              HasSubstr("has shape [2], but the tensor to fill has [3]"));
-  EXPECT_THAT(refusal("model.norm.weight", {2, 1}, at::kFloat), HasSubstr("[2, 1]"));
-  EXPECT_THAT(refusal("model.norm.weight", {2}, at::kInt), HasSubstr("dtype F32"));
-  EXPECT_THAT(refusal("ids", {1, 3}, at::kFloat), HasSubstr("dtype I16"));
-  EXPECT_THAT(refusal("ids", {1, 3}, at::kChar), HasSubstr("dtype I16"));
-  EXPECT_THAT(refusal("model.norm.weight", {2}, at::kFloat, RowRange{1, 3}), HasSubstr("rows [1, 3)"));
-  EXPECT_THAT(refusal("model.norm.weight", {2}, at::kFloat, RowRange{-1, 1}), HasSubstr("rows [-1, 1)"));
-  EXPECT_THAT(refusal("model.norm.weight", {0}, at::kFloat, RowRange{1, 0}), HasSubstr("rows [1, 0)"));
-  EXPECT_THAT(refusal("half", {}, at::kHalf, RowRange{0, 1}), HasSubstr("rows [0, 1)"));
+  EXPECT_THAT(error_of("model.norm.weight", {3}, at::kFloat),
+              HasSubstr("has shape [2], but the destination has [3]"));
+  EXPECT_THAT(error_of("model.norm.weight", {2, 1}, at::kFloat), HasSubstr("[2, 1]"));
+  EXPECT_THAT(error_of("model.norm.weight", {2}, at::kInt), HasSubstr("dtype F32"));
+  EXPECT_THAT(error_of("ids", {1, 3}, at::kFloat), HasSubstr("dtype I16"));
+  EXPECT_THAT(error_of("ids", {1, 3}, at::kChar), HasSubstr("dtype I16"));
+  EXPECT_THAT(error_of("model.norm.weight", {2}, at::kFloat, RowRange{1, 3}), HasSubstr("rows [1, 3)"));
+  EXPECT_THAT(error_of("model.norm.weight", {2}, at::kFloat, RowRange{-1, 1}), HasSubstr("rows [-1, 1)"));
+  EXPECT_THAT(error_of("model.norm.weight", {0}, at::kFloat, RowRange{1, 0}), HasSubstr("rows [1, 0)"));
+  EXPECT_THAT(error_of("half", {}, at::kHalf, RowRange{0, 1}), HasSubstr("rows [0, 1)"));
   EXPECT_THAT(message_of<DataError>([&] { reader.tensor("model.norm.weigth"); }),
-              HasSubstr("(but \"model.norm.weight\")"));
+              HasSubstr("(nearest: \"model.norm.weight\")"));
 }
 
-TEST(Safetensors, OpensFilesWithOtherDtypesAndRefusesTheirTensors) {
+TEST(Safetensors, OpensFilesWithOtherDtypesAndRejectsTheirTensors) {
   const ScratchDirectory directory;
   const std::string header = format_safetensors_header(
       {.entries = {{"q", "F8_E4M3", {2}, 0, 2}, {"w", "U8", {1}, 2, 3}}, .metadata = {}});
@@ -173,7 +173,7 @@ TEST(Safetensors, OpensFilesWithOtherDtypesAndRefusesTheirTensors) {
   const SafetensorsReader reader(directory / "a");
   EXPECT_EQ(reader.tensor("w").item<int>(), 'c');
   EXPECT_THAT(message_of<DataError>([&] { reader.tensor("q"); }),
-              HasSubstr("dtype F8_E4M3, which braid does not compute with"));
+              HasSubstr("dtype F8_E4M3, which braid does not support"));
 }
 
 TEST(Safetensors, ReadsAnyByteAsABool) {
@@ -187,7 +187,7 @@ TEST(Safetensors, ReadsAnyByteAsABool) {
   EXPECT_THAT(bytes, testing::ElementsAre(0, 1, 1));
 }
 
-TEST(Safetensors, WritesNeitherOtherDtypesNorANameTwice) {
+TEST(Safetensors, RejectsOtherDtypesAndRepeatedNamesWhenWriting) {
   const ScratchDirectory directory;
   const at::Tensor one = at::ones({1});
   EXPECT_THROW(write_safetensors(directory / "a",
@@ -200,7 +200,7 @@ TEST(Safetensors, WritesNeitherOtherDtypesNorANameTwice) {
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
-TEST(SafetensorsDamage, EveryTruncationIsRefused) {
+TEST(SafetensorsDamage, EveryTruncationIsRejected) {
   const ScratchDirectory directory;
   const std::string bytes = golden_bytes();
   for (size_t size = 0; size < bytes.size(); ++size) {
@@ -210,13 +210,13 @@ TEST(SafetensorsDamage, EveryTruncationIsRefused) {
   }
   write_bytes(directory / "a", bytes + "x");
   EXPECT_THAT(message_of<DataError>([&] { SafetensorsReader reader(directory / "a"); }),
-              HasSubstr("1 bytes after its last tensor"));
+              HasSubstr("1 byte after its last tensor"));
 }
 
-TEST(SafetensorsDamage, EveryChangedByteIsRefusedOrReadWithoutHarm) {
+TEST(SafetensorsDamage, EveryChangedByteIsRejectedOrReadWithoutHarm) {
   const ScratchDirectory directory;
   const std::string bytes = golden_bytes();
-  int refused = 0;
+  int rejected = 0;
   int read = 0;
   for (size_t i = 0; i < bytes.size(); ++i) {
     for (const int change : {0x01, 0x02, 0x10, 0x20, 0x80, 0xff}) {
@@ -228,32 +228,32 @@ TEST(SafetensorsDamage, EveryChangedByteIsRefusedOrReadWithoutHarm) {
         for (const TensorEntry& entry : reader.entries()) reader.tensor(entry.name);
         ++read;
       } catch (const DataError&) {
-        ++refused;
+        ++rejected;
       }
     }
   }
-  EXPECT_GT(refused, 1000) << "most of the file is header";
-  EXPECT_GT(read, 100) << "names, metadata and data may change unseen";
+  EXPECT_GT(rejected, 1000) << "most of the file is header";
+  EXPECT_GT(read, 100) << "changes of names, metadata and data go undetected";
 }
 
-TEST(SafetensorsDamage, HugeHeaderLengthsAreRefusedBeforeTheyAreAllocated) {
+TEST(SafetensorsDamage, HugeHeaderLengthsAreRejectedBeforeAllocation) {
   const ScratchDirectory directory;
-  const auto refusal = [&](uint64_t length) {
+  const auto error_of = [&](uint64_t length) {
     std::string bytes(8, '\0');
     std::memcpy(bytes.data(), &length, sizeof length);
     write_bytes(directory / "a", bytes + "{}");
     return message_of<DataError>([&] { SafetensorsReader reader(directory / "a"); });
   };
-  EXPECT_EQ(refusal(2), "");
-  EXPECT_THAT(refusal(3), HasSubstr("announces a header of 3 bytes, but ends after 10"));
-  EXPECT_THAT(refusal(100'000'000), HasSubstr("but ends after 10"));
-  EXPECT_THAT(refusal(100'000'001), HasSubstr("more than 100000000"));
-  EXPECT_THAT(refusal(~uint64_t{0}), HasSubstr("more than 100000000"));
-  EXPECT_THAT(refusal(~uint64_t{0} - 7), HasSubstr("more than 100000000"));
-  EXPECT_THAT(refusal(0), HasSubstr("does not begin with '{'"));
+  EXPECT_EQ(error_of(2), "");
+  EXPECT_THAT(error_of(3), HasSubstr("declares a header of 3 bytes, but ends after 10"));
+  EXPECT_THAT(error_of(100'000'000), HasSubstr("but ends after 10"));
+  EXPECT_THAT(error_of(100'000'001), HasSubstr("more than 100000000"));
+  EXPECT_THAT(error_of(~uint64_t{0}), HasSubstr("more than 100000000"));
+  EXPECT_THAT(error_of(~uint64_t{0} - 7), HasSubstr("more than 100000000"));
+  EXPECT_THAT(error_of(0), HasSubstr("does not begin with '{'"));
 }
 
-TEST(SafetensorsDamage, AFileCutWhileItIsOpenIsAnErrorAndNoSignal) {
+TEST(SafetensorsDamage, AFileTruncatedWhileOpenCausesAnErrorNotASignal) {
   const ScratchDirectory directory;
   write_safetensors(directory / "a", std::vector<NamedTensor>{{"t", at::ones({100'000})}}, {});
   const SafetensorsReader reader(directory / "a");

@@ -1,4 +1,4 @@
-// What the tests of this folder share: whole files as strings, and the messages of errors.
+// Helpers for the tests of this folder: files as strings, and error messages.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace braid::checkpoint {
 
-/// A new file: rewriting one in place makes some file systems wait for the disk.
+/// Writes a new file: rewriting one in place makes some file systems wait for the disk.
 inline void write_bytes(const std::filesystem::path& path, std::string_view bytes) {
   std::filesystem::remove(path);
   std::ofstream(path, std::ios::binary) << bytes;
@@ -20,7 +20,7 @@ inline std::string read_bytes(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-/// The message of the Error that `action` throws, or "" if it throws none. Other exceptions pass through.
+/// The message of the Error that `action` throws, or "" if it throws nothing. Other exceptions propagate.
 template <typename Error, typename Action>
 std::string message_of(const Action& action) {
   try {

@@ -213,7 +213,7 @@ int prepare_command(const CommandContext& context) {
       .output_prefix = arguments.output_prefix,
       .tokenizer = arguments.tokenizer,
       .document_end = arguments.append_eod ? data::DocumentEnd::kEosToken : data::DocumentEnd::kNone,
-      .existing = arguments.overwrite ? data::Existing::kReplace : data::Existing::kRefuse,
+      .existing = arguments.overwrite ? data::Existing::kReplace : data::Existing::kReject,
       .workers = workers_of(context, arguments.workers)};
   require<ConfigError>(
       !options.output_prefix.empty(),

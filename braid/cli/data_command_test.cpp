@@ -49,7 +49,7 @@ TEST_F(Data, PreparesAndInspects) {
   EXPECT_EQ(inspected.err, "");
   EXPECT_THAT(inspected.out,
               AllOf(StartsWith(path("out/t") + ": 4 documents, 4 sequences, 31 tokens of uint16"),
-                    HasSubstr("largest token id 256, every id is below the vocabulary's 257\n"),
+                    HasSubstr("largest token id 256, within the vocabulary of 257\n"),
                     HasSubstr("document 0, 14 tokens:\n  | Hello, world.\n")));
   EXPECT_THAT(inspected.out, testing::Not(HasSubstr("document 1")));
 }

@@ -22,7 +22,7 @@ struct ParsedCommand {
 template <typename Options>
 std::optional<ParsedCommand<Options>> parse_command(
     const CommandContext& context, const config::OptionTable<Options>& table,
-    config::Positionals positionals = config::Positionals::kRefuse) {
+    config::Positionals positionals = config::Positionals::kReject) {
   const std::vector<std::string>& words = context.arguments;
   const auto wants_help = [](const std::string& word) { return word == "--help" || word == "-h"; };
   if (std::any_of(words.begin(), words.end(), wants_help)) {

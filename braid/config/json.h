@@ -1,4 +1,4 @@
-// JSON with errors for people. Included by sources only: the library's header is large.
+// JSON parsing with readable errors. Included by source files only: the library's header is large.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,29 @@
 
 namespace braid::config {
 
-/// The value that `text` holds. Throws ConfigError with the place and `file_name`.
-/// `callback` is the library's: it sees every key and value as it is parsed.
+/// The value of `text`. Throws ConfigError with the position and `file_name`.
+/// `callback` is the library's: it is called for every key and value as it is parsed.
 inline nlohmann::json parse_json(std::string_view text, std::string_view file_name,
                                  const nlohmann::json::parser_callback_t& callback = nullptr) {
   try {
     return nlohmann::json::parse(text, callback);
   } catch (const nlohmann::json::exception& error) {
     std::string_view what = error.what();
-    // The library's messages begin with its own name for the error, in brackets.
+    // The library's messages begin with its error identifier in brackets.
     if (const size_t end = what.find("] "); what.starts_with('[') && end != what.npos)
       what.remove_prefix(end + 2);
     throw ConfigError(cat(file_name, " is not valid JSON: ", what));
   }
 }
 
-/// `value` as JSON text on one line, cut at 80 bytes, for messages.
+/// `value` as JSON text on one line, truncated to 80 bytes, for messages.
 inline std::string json_text(const nlohmann::json& value) {
   std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   if (text.size() > 80) text = text.substr(0, 77) + "...";
   return text;
 }
 
-/// The whole number that `value` holds (2 or 2.0), or nothing.
+/// `value` as a whole number (2 or 2.0), or nothing if it is not one.
 inline std::optional<int64_t> json_int(const nlohmann::json& value) {
   if (value.is_number_unsigned()) {
     const auto number = value.get<uint64_t>();
@@ -43,7 +43,7 @@ inline std::optional<int64_t> json_int(const nlohmann::json& value) {
   if (value.is_number_integer()) return value.get<int64_t>();
   if (value.is_number_float()) {
     const auto number = value.get<double>();
-    constexpr double kExact = 9007199254740992.0;  // 2^53: above it a double does not hold every whole number
+    constexpr double kExact = 9007199254740992.0;  // 2^53: up to it, a double is exact for whole numbers
     if (number >= -kExact && number <= kExact &&
         number == static_cast<double>(static_cast<int64_t>(number))) {
       return static_cast<int64_t>(number);

@@ -11,7 +11,7 @@
 namespace braid::config {
 namespace {
 
-// Far above any model, far below where products of two of them overflow.
+// Far above any model, and products of two such sizes do not overflow.
 constexpr int64_t kLargestSize = int64_t{1} << 30;
 
 const char* rope_type_name(RopeType type) {
@@ -64,7 +64,7 @@ void validate(const ModelConfig& config) {
                            config.head_dim != config.hidden_size / config.num_attention_heads,
                        "hidden_size must be a multiple of num_attention_heads unless head_dim is given, got ",
                        config.hidden_size, " and ", config.num_attention_heads);
-  require<ConfigError>(config.head_dim % 2 == 0, "head_dim must be even (rotary positions turn pairs), got ",
+  require<ConfigError>(config.head_dim % 2 == 0, "head_dim must be even (RoPE rotates pairs), got ",
                        config.head_dim);
   require<ConfigError>(config.num_attention_heads % config.num_key_value_heads == 0,
                        "num_attention_heads must be a multiple of num_key_value_heads, got ",

@@ -1,4 +1,4 @@
-// The shape of a Llama: Hugging Face's LlamaConfig, its names and its defaults.
+// The shape of a Llama model, with the names and defaults of Hugging Face's LlamaConfig.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace braid::config {
 
 enum class RopeType { kDefault, kLinear, kLlama3 };
 
-/// How rotary frequencies are stretched beyond the trained length. kDefault uses none of the numbers, kLinear
+/// How rotary frequencies are scaled beyond the trained length. kDefault uses none of the numbers, kLinear
 /// only `factor`. Source: Chen et al. 2023, arXiv:2306.15595 (linear); the Llama 3.1 release (llama3).
 struct RopeScaling {
   RopeType type = RopeType::kDefault;
@@ -22,8 +22,8 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
-/// num_key_value_heads and head_dim follow the fields above them when they are left out of the initialiser,
-/// as they do in Hugging Face's class; later assignments to those fields do not move them.
+/// num_key_value_heads and head_dim are derived from the fields above them when omitted from the initialiser,
+/// as in Hugging Face's class; later assignments to those fields do not update them.
 struct ModelConfig {
   int64_t vocab_size = 32000;
   int64_t hidden_size = 4096;
@@ -39,19 +39,19 @@ struct ModelConfig {
   RopeScaling rope_scaling = {};
   bool tie_word_embeddings = false;
   std::optional<int64_t> bos_token_id = 1;
-  /// Any of these ends a text.
+  /// Each of these ends a text.
   std::vector<int64_t> eos_token_id = {2};
   std::optional<int64_t> pad_token_id = std::nullopt;
 
   bool operator==(const ModelConfig&) const = default;
 };
 
-/// Throws ConfigError, which names the keys, the rule and the values, unless braid can build this model:
-/// sizes positive, hidden_size a multiple of the heads unless head_dim says otherwise, heads a multiple of
-/// the key-value heads, head_dim even, RoPE's numbers usable.
+/// Throws ConfigError, naming the keys, the rule and the values, unless braid can build this model: sizes
+/// positive, hidden_size a multiple of the heads unless head_dim is set otherwise, heads a multiple of the
+/// key-value heads, head_dim even, RoPE's numbers valid.
 void validate(const ModelConfig& config);
 
-/// The fields as config.json names them, one line.
+/// The fields under their names in config.json, on one line.
 std::ostream& operator<<(std::ostream& out, const ModelConfig& config);
 
 }  // namespace braid::config

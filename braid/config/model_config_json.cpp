@@ -13,8 +13,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// The members of one JSON object, read with messages that name the file and the key. A null is as good as
-// absent.
+// The members of one JSON object, read with messages that name the file and the key. A null counts as absent.
 class Object {
  public:
   Object(const json& value, std::string where) : value_(value), where_(std::move(where)) {
@@ -51,11 +50,11 @@ class Object {
   std::optional<std::string> text(const char* key) const {
     const json* found = find(key);
     if (found == nullptr) return std::nullopt;
-    require<ConfigError>(found->is_string(), name(key), " must be a text, got ", json_text(*found));
+    require<ConfigError>(found->is_string(), name(key), " must be a string, got ", json_text(*found));
     return found->get<std::string>();
   }
 
-  double needed(const char* key) const {
+  double required_real(const char* key) const {
     const auto number = real(key);
     require<ConfigError>(number.has_value(), name(key), " is missing; this kind of RoPE needs it");
     return *number;
@@ -72,7 +71,7 @@ class Object {
 void require_llama(const Object& object) {
   const auto type = object.text("model_type");
   require<ConfigError>(!type || *type == "llama", object.name("model_type"), " is ", type.value_or(""),
-                       "; braid trains the architecture llama");
+                       "; braid supports the llama architecture");
   const json* architectures = object.find("architectures");
   require<ConfigError>(type || architectures != nullptr, object.where(),
                        " has neither model_type nor architectures: is it a model's config.json?");
@@ -83,23 +82,23 @@ void require_llama(const Object& object) {
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   // LlamaForCausalLM, its old spelling LLaMAForCausalLM, and PaddleNLP's LlamaForPretraining.
   require<ConfigError>(lower.find("\"llamafor") != lower.npos, object.name("architectures"), " is ", text,
-                       "; braid trains LlamaForCausalLM");
+                       "; braid supports LlamaForCausalLM");
 }
 
-// Settings of LlamaConfig that change what is computed, each with the one value that braid computes.
-void refuse_other_computations(const Object& object) {
+// Settings of LlamaConfig that change what is computed, each with the only value that braid supports.
+void reject_unsupported_settings(const Object& object) {
   for (const char* key : {"attention_bias", "mlp_bias"}) {
     require<ConfigError>(!object.boolean(key).value_or(false), object.name(key),
                          " is true; braid's linear layers have no biases");
   }
   const double dropout = object.real("attention_dropout").value_or(0);
   require<ConfigError>(dropout == 0, object.name("attention_dropout"), " is ", to_text(dropout),
-                       "; braid trains without dropout, set it to 0");
+                       "; braid trains without dropout: set it to 0");
   const std::string activation = object.text("hidden_act").value_or("silu");
   require<ConfigError>(activation == "silu" || activation == "swish", object.name("hidden_act"), " is ",
-                       activation, "; braid computes silu");
+                       activation, "; braid supports silu");
   require<ConfigError>(object.find("quantization_config") == nullptr, object.name("quantization_config"),
-                       " is set; braid needs unquantised weights");
+                       " is set; braid requires unquantised weights");
 }
 
 RopeScaling rope_scaling_from(const Object& object) {
@@ -112,21 +111,21 @@ RopeScaling rope_scaling_from(const Object& object) {
   require<ConfigError>(rotary == 1, object.name("partial_rotary_factor"), " is ", to_text(rotary),
                        "; braid rotates whole heads (1)");
   if (type == "default") return {};
-  if (type == "linear") return {.type = RopeType::kLinear, .factor = object.needed("factor")};
+  if (type == "linear") return {.type = RopeType::kLinear, .factor = object.required_real("factor")};
   require<ConfigError>(type == "llama3", object.name("rope_type"), " is ", type,
-                       "; braid computes default, linear and llama3");
+                       "; braid supports default, linear and llama3");
   const auto original = object.integer("original_max_position_embeddings");
   require<ConfigError>(original.has_value(), object.name("original_max_position_embeddings"),
                        " is missing; this kind of RoPE needs it");
   return {.type = RopeType::kLlama3,
-          .factor = object.needed("factor"),
-          .low_freq_factor = object.needed("low_freq_factor"),
-          .high_freq_factor = object.needed("high_freq_factor"),
+          .factor = object.required_real("factor"),
+          .low_freq_factor = object.required_real("low_freq_factor"),
+          .high_freq_factor = object.required_real("high_freq_factor"),
           .original_max_position_embeddings = *original};
 }
 
-// transformers 4 writes rope_theta and rope_scaling; 5 writes both into rope_parameters, and lets
-// rope_scaling win.
+// transformers 4 writes rope_theta and rope_scaling; 5 writes both into rope_parameters, where
+// rope_scaling takes precedence.
 void read_rope(const Object& object, ModelConfig& config) {
   std::optional<double> theta = object.real("rope_theta");
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
@@ -136,7 +135,7 @@ void read_rope(const Object& object, ModelConfig& config) {
     config.rope_scaling = rope_scaling_from(rope);
     const auto inner = rope.real("rope_theta");
     require<ConfigError>(!inner || !theta || *inner == *theta, rope.name("rope_theta"), " is ",
-                         to_text(inner.value_or(0)), " but elsewhere in the file it is ",
+                         to_text(inner.value_or(0)), " but elsewhere in the file ",
                          to_text(theta.value_or(0)));
     if (inner) theta = inner;
   }
@@ -150,7 +149,7 @@ void read_token_ids(const Object& object, ModelConfig& config) {
   const auto one = [&](const char* key, std::optional<int64_t>& id) {
     if (object.find(key) == nullptr) return;
     id = object.integer(key);
-    // Some releases write -1 for "none".
+    // Some releases write -1 for none.
     if (*id == -1) id.reset();
   };
   one("bos_token_id", config.bos_token_id);
@@ -189,7 +188,7 @@ ModelConfig model_config_from_json(std::string_view text, std::string_view file_
   const json parsed = parse_json(text, file_name);
   const Object object(parsed, std::string(file_name));
   require_llama(object);
-  refuse_other_computations(object);
+  reject_unsupported_settings(object);
 
   ModelConfig config;
   const auto integer = [&](const char* key, int64_t& field) { field = object.integer(key).value_or(field); };
@@ -265,7 +264,7 @@ RopeScaling rope_scaling_from_json(std::string_view text, std::string_view name)
   const json parsed = parse_json(text, name);
   const Object object(parsed, std::string(name));
   require<ConfigError>(object.find("rope_theta") == nullptr, object.name("rope_theta"),
-                       " has an option of its own");
+                       " is a separate option");
   return rope_scaling_from(object);
 }
 

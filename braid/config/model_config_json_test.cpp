@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string refusal_of(const std::string& text) {
+std::string error_of(const std::string& text) {
   try {
     model_config_from_json(text, "m/config.json");
   } catch (const ConfigError& error) {
@@ -32,7 +32,7 @@ TEST(ModelConfigJson, AbsentAndNullKeysHaveLlamaConfigsDefaults) {
             ModelConfig{});
 }
 
-TEST(ModelConfigJson, HeadsFollowTheOtherKeys) {
+TEST(ModelConfigJson, HeadsAreDerivedFromTheOtherKeys) {
   const ModelConfig config =
       model_config_from_json(R"({"model_type": "llama", "hidden_size": 96, "num_attention_heads": 6})", "c");
   EXPECT_EQ(config.num_key_value_heads, 6);
@@ -51,7 +51,7 @@ TEST(ModelConfigJson, RopeIsReadFromOldAndNewKeys) {
   EXPECT_EQ(old_keys.rope_scaling, (RopeScaling{.type = RopeType::kLinear, .factor = 4}));
 }
 
-TEST(ModelConfigJson, EndOfTextMayBeAListAndHarmlessKeysArePassedOver) {
+TEST(ModelConfigJson, EndOfTextMayBeAListAndHarmlessKeysAreIgnored) {
   const ModelConfig config = model_config_from_json(
       R"({"model_type": "llama", "eos_token_id": [7, 9], "use_cache": false, "pretraining_tp": 2,
           "attention_bias": false, "attention_dropout": 0.0, "transformers_version": "5.0", "anything": {"a": [1]}})",
@@ -78,7 +78,7 @@ TEST(ModelConfigJson, WritingAndReadingIsTheIdentity) {
   EXPECT_EQ(read, odd);
 }
 
-TEST(ModelConfigJson, WritesWhatBothReleasesOfTransformersRead) {
+TEST(ModelConfigJson, WritesTheKeysOfBothTransformersReleases) {
   ModelConfig config = *find_preset("llama-3.2-1b");
   const std::string text = model_config_to_json(config, "bfloat16");
   for (const char* part :
@@ -91,13 +91,13 @@ TEST(ModelConfigJson, WritesWhatBothReleasesOfTransformersRead) {
   EXPECT_THROW(model_config_to_json(config, "int8"), ConfigError);
 }
 
-TEST(ModelConfigJson, RefusesWhatItDoesNotComputeAndWhatItCannotRead) {
-  const std::vector<std::pair<std::string, std::string>> refusals = {
+TEST(ModelConfigJson, RejectsUnsupportedSettingsAndInvalidText) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
       {R"({"model_type": "llama", "attention_bias": true})", "m/config.json: attention_bias is true"},
       {R"({"model_type": "llama", "mlp_bias": true})", "mlp_bias is true"},
       {R"({"model_type": "llama", "attention_dropout": 0.1})",
        "attention_dropout is 0.1; braid trains without dropout"},
-      {R"({"model_type": "llama", "hidden_act": "gelu"})", "hidden_act is gelu; braid computes silu"},
+      {R"({"model_type": "llama", "hidden_act": "gelu"})", "hidden_act is gelu; braid supports silu"},
       {R"({"model_type": "mistral"})", "model_type is mistral"},
       {R"({"architectures": ["MistralForCausalLM"]})", "architectures is [\"MistralForCausalLM\"]"},
       {R"({})", "neither model_type nor architectures"},
@@ -110,7 +110,7 @@ TEST(ModelConfigJson, RefusesWhatItDoesNotComputeAndWhatItCannotRead) {
       {R"({"model_type": "llama", "rope_scaling": {"rope_type": "linear", "type": "yarn"}})", "disagree"},
       {R"({"model_type": "llama", "rope_scaling": 3})", "rope_scaling must be an object, got 3"},
       {R"({"model_type": "llama", "rope_theta": 1e4, "rope_parameters": {"rope_theta": 5e5}})",
-       "rope_theta is 5e+05 but elsewhere in the file it is 10000"},
+       "rope_theta is 5e+05 but elsewhere in the file 10000"},
       {R"({"model_type": "llama", "partial_rotary_factor": 0.5})", "partial_rotary_factor is 0.5"},
       {R"({"model_type": "llama", "hidden_size": "4096"})",
        "hidden_size must be a whole number, got \"4096\""},
@@ -120,7 +120,7 @@ TEST(ModelConfigJson, RefusesWhatItDoesNotComputeAndWhatItCannotRead) {
       {R"({"model_type": "llama", "rms_norm_eps": "x"})", "rms_norm_eps must be a number, got \"x\""},
       {R"({"model_type": "llama", "tie_word_embeddings": 1})",
        "tie_word_embeddings must be true or false, got 1"},
-      {R"({"model_type": 1})", "model_type must be a text, got 1"},
+      {R"({"model_type": 1})", "model_type must be a string, got 1"},
       {R"({"model_type": "llama", "eos_token_id": ["a"]})",
        "eos_token_id must be a whole number or a list of them"},
       {R"({"model_type": "llama", "num_attention_heads": 0})",
@@ -131,10 +131,10 @@ TEST(ModelConfigJson, RefusesWhatItDoesNotComputeAndWhatItCannotRead) {
       {std::string(100000, '['), "m/config.json is not valid JSON"},
       {"{\"model_type\": \"\xff\"}", "m/config.json is not valid JSON"},
   };
-  for (const auto& [text, message] : refusals) EXPECT_THAT(refusal_of(text), HasSubstr(message));
+  for (const auto& [text, message] : cases) EXPECT_THAT(error_of(text), HasSubstr(message));
 }
 
-TEST(ModelConfigJson, RopeScalingAloneForTheCommandLine) {
+TEST(ModelConfigJson, RopeScalingFromTheCommandLine) {
   EXPECT_EQ(rope_scaling_from_json("none", "--rope_scaling"), RopeScaling{});
   EXPECT_EQ(rope_scaling_from_json(R"({"rope_type": "linear", "factor": 2})", "--rope_scaling").factor, 2);
   EXPECT_THROW(rope_scaling_from_json("linear", "--rope_scaling"), ConfigError);

@@ -24,7 +24,7 @@ TEST(ModelConfig, DefaultsAreLlamaConfigs) {
   EXPECT_NO_THROW(validate(config));
 }
 
-TEST(ModelConfig, HeadsLeftOutFollowTheFieldsAboveThem) {
+TEST(ModelConfig, OmittedHeadsAreDerivedFromTheFieldsAboveThem) {
   const ModelConfig config{.hidden_size = 64, .num_attention_heads = 4};
   EXPECT_EQ(config.num_key_value_heads, 4);
   EXPECT_EQ(config.head_dim, 16);
@@ -35,13 +35,13 @@ TEST(ModelConfig, HeadDimMayDifferFromHiddenOverHeads) {
   EXPECT_NO_THROW(validate({.hidden_size = 100, .num_attention_heads = 3, .head_dim = 32}));
 }
 
-struct Refusal {
+struct InvalidCase {
   std::function<void(ModelConfig&)> damage;
   std::string message;
 };
 
 TEST(ModelConfig, EveryRuleNamesItsKeysAndValues) {
-  const std::vector<Refusal> refusals = {
+  const std::vector<InvalidCase> cases = {
       {[](ModelConfig& c) { c.vocab_size = 0; }, "vocab_size must be between 1 and"},
       {[](ModelConfig& c) { c.hidden_size = -64; }, "got -64"},
       {[](ModelConfig& c) { c.intermediate_size = int64_t{1} << 40; }, "intermediate_size must be between"},
@@ -76,14 +76,14 @@ TEST(ModelConfig, EveryRuleNamesItsKeysAndValues) {
        },
        "eos_token_id must not be negative, got -7"},
   };
-  for (const Refusal& refusal : refusals) {
+  for (const InvalidCase& invalid : cases) {
     ModelConfig config;
-    refusal.damage(config);
+    invalid.damage(config);
     try {
       validate(config);
-      ADD_FAILURE() << "accepted, expected: " << refusal.message;
+      ADD_FAILURE() << "accepted, expected: " << invalid.message;
     } catch (const ConfigError& error) {
-      EXPECT_THAT(error.what(), HasSubstr(refusal.message));
+      EXPECT_THAT(error.what(), HasSubstr(invalid.message));
     }
   }
 }

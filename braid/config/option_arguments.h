@@ -9,26 +9,26 @@
 
 namespace braid::config {
 
-/// What to do with an argument that is neither a flag nor a flag's value.
+/// Handling of arguments that are neither flags nor values of flags.
 enum class Positionals {
-  kRefuse,
+  kReject,
   /// Keep it, wherever it stands.
   kCollect,
-  /// It and all after it are another command's.
+  /// It and everything after it belong to another command.
   kStopAtFirst,
 };
 
 struct ParsedArguments {
   std::vector<Assignment> assignments;
-  /// The arguments kept, in order.
+  /// The positional arguments, in order.
   std::vector<std::string> rest;
 };
 
-/// The flags of a command line: `--name value`, `--name=value`, a bare `--name` for a switch that is to be
-/// true, and `--name a b c` for lists. A switch takes the next argument as its value only if that reads as
-/// true or false. Values may begin with one dash. Throws ConfigError for an unknown flag (naming the
-/// nearest), a flag given twice or without its value, and stray arguments.
+/// The flags of a command line: `--name value`, `--name=value`, a bare `--name` to turn a switch on, and
+/// `--name a b c` for lists. A switch takes the next argument as its value only if it reads as true or false.
+/// Values may begin with one dash. Throws ConfigError for an unknown flag (suggesting the nearest), a flag
+/// given twice or without a value, and unexpected arguments.
 ParsedArguments parse_arguments(std::span<const std::string> arguments, std::span<const OptionSpec> specs,
-                                Positionals positionals = Positionals::kRefuse);
+                                Positionals positionals = Positionals::kReject);
 
 }  // namespace braid::config

@@ -12,8 +12,8 @@ namespace {
 
 using nlohmann::json;
 
-// The line of the first `"key":` in the text; the JSON library keeps no places. Nothing if the key is spelled
-// with escapes.
+// The line of the first `"key":` in the text; the JSON library keeps no positions. Nothing if the key is
+// written with escapes.
 std::optional<size_t> line_of(std::string_view text, const std::string& key) {
   const std::string quoted = "\"" + key + "\"";
   for (size_t at = text.find(quoted); at != text.npos; at = text.find(quoted, at + 1)) {
@@ -27,7 +27,7 @@ std::optional<size_t> line_of(std::string_view text, const std::string& key) {
 }
 
 std::string scalar_text(const json& value, const std::string& label) {
-  require<ConfigError>(!value.is_null(), label, " has no value; leave the name out to keep the default");
+  require<ConfigError>(!value.is_null(), label, " has no value; omit it to keep the default");
   require<ConfigError>(value.is_primitive(), label, " must be a single value, got ", json_text(value),
                        "; options are a flat list of names and values");
   return value.is_string() ? value.get<std::string>() : json_text(value);
@@ -67,7 +67,7 @@ std::vector<Assignment> read_option_file(const std::string& path) {
   const std::string extension = std::filesystem::path(path).extension().string();
   if (extension == ".json") return parse_json_options(read_text_file(path), path);
   require<ConfigError>(extension == ".yaml" || extension == ".yml", "'", path,
-                       "' is not a file of options: its name must end in .yaml, .yml or .json "
+                       "' is not an option file: its name must end in .yaml, .yml or .json "
                        "(flags begin with two dashes)");
   return parse_yaml_options(read_text_file(path), path);
 }

@@ -1,4 +1,4 @@
-// Files of options: a flat list of name and value, in YAML or JSON.
+// Option files: a flat list of names and values, in YAML or JSON.
 #pragma once
 
 #include <span>
@@ -10,16 +10,16 @@
 
 namespace braid::config {
 
-/// The options in the file, in its order; YAML or JSON by its extension (.yaml, .yml, .json), names without
-/// dashes in front. Names and values are not yet checked: labels ("run.yaml:12: max_steps") let
-/// OptionTable::apply do that with the place. Throws ConfigError, with the file and the line where known, for
-/// files that cannot be read or parsed, values that are maps or empty, and names given twice.
+/// The options in the file, in file order; YAML or JSON by its extension (.yaml, .yml, .json), names without
+/// leading dashes. Names and values are not yet checked: OptionTable::apply does so and reports their labels
+/// ("run.yaml:12: max_steps"). Throws ConfigError, with the file and, if known, the line, for files that
+/// cannot be read or parsed, values that are maps or empty, and names given twice.
 std::vector<Assignment> read_option_file(const std::string& path);
 
-/// The same from JSON text.
+/// The options in JSON text.
 std::vector<Assignment> parse_json_options(std::string_view text, std::string_view file_name);
 
-/// The same from YAML text. A build without YAML throws ConfigError that names the build option.
+/// The options in YAML text. Throws ConfigError naming the build option in a build without YAML.
 std::vector<Assignment> parse_yaml_options(std::string_view text, std::string_view file_name);
 
 /// Whether parse_yaml_options works in this build.

@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string refusal_of(const std::function<void()>& read) {
+std::string error_of(const std::function<void()>& read) {
   try {
     read();
   } catch (const ConfigError& error) {
@@ -49,18 +49,18 @@ TEST(OptionFile, JsonGivesNamesValuesAndLines) {
   EXPECT_EQ(flat(parse_json_options("{}", "r.json")), "");
 }
 
-TEST(OptionFile, JsonRefusals) {
-  const std::vector<std::pair<std::string, std::string>> refusals = {
+TEST(OptionFile, JsonErrors) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
       {"{\n\"a\": {\"b\": 1}}", "r.json:2: a must be a single value, got {\"b\":1}; options are a flat list"},
       {"{\"a\": [[1]]}", "r.json:1: a must be a single value"},
-      {"{\"a\": null}", "r.json:1: a has no value; leave the name out to keep the default"},
+      {"{\"a\": null}", "r.json:1: a has no value; omit it to keep the default"},
       {"{\"a\": 1,\n\"a\": 2}", "a is given twice; keep one"},
       {"[1]", "r.json must hold an object of option names and values, got [1]"},
       {"{\"a\": 1,}", "r.json is not valid JSON: parse error at line 1"},
       {"", "r.json is not valid JSON"},
   };
-  for (const auto& [text, message] : refusals) {
-    EXPECT_THAT(refusal_of([&, &text = text] { parse_json_options(text, "r.json"); }), HasSubstr(message));
+  for (const auto& [text, message] : cases) {
+    EXPECT_THAT(error_of([&, &text = text] { parse_json_options(text, "r.json"); }), HasSubstr(message));
   }
 }
 
@@ -68,7 +68,7 @@ TEST(OptionFile, YamlGivesNamesValuesAndLines) {
   const std::string text =
       "# a run\nmax_steps: 20\nlearning_rate: 1e-4  # peak\nbf16: yes\nsplit: \"949,50,1\"\ninput: [a, 2]\n";
   if (!has_yaml()) {
-    EXPECT_THAT(refusal_of([&] { parse_yaml_options(text, "r.yaml"); }), HasSubstr("BRAID_WITH_YAML=ON"));
+    EXPECT_THAT(error_of([&] { parse_yaml_options(text, "r.yaml"); }), HasSubstr("BRAID_WITH_YAML=ON"));
     return;
   }
   EXPECT_EQ(flat(parse_yaml_options(text, "r.yaml")),
@@ -78,45 +78,44 @@ TEST(OptionFile, YamlGivesNamesValuesAndLines) {
   EXPECT_EQ(flat(parse_yaml_options("# nothing\n", "r.yaml")), "");
 }
 
-TEST(OptionFile, YamlRefusals) {
-  const std::vector<std::pair<std::string, std::string>> refusals = {
+TEST(OptionFile, YamlErrors) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
       {"a:\n  b: 1\n", "r.yaml:1: a must be a single value, got a map; options are a flat list"},
       {"x: 1\na: [[1]]\n", "r.yaml:2: a must be a single value, got a list"},
       {"a:\n", "r.yaml:1: a has no value"},
       {"a: ~\n", "r.yaml:1: a has no value"},
       {"a: 1\na: 2\n", "r.yaml:2: a is given twice"},
       {"- a\n", "r.yaml:1: expected lines of the form name: value"},
-      {"[1]: 2\n", "the name of an option must be a plain text"},
+      {"[1]: 2\n", "option names must be plain strings"},
       {"a: 1\n---\na: 2\n", "r.yaml holds 2 YAML documents"},
       {"a: 1\nb: [2\n", "not valid YAML"},
       {std::string(100000, '['), "not valid YAML"},
   };
-  for (const auto& [text, message] : refusals) {
-    EXPECT_THAT(refusal_of([&, &text = text] { parse_yaml_options(text, "r.yaml"); }),
+  for (const auto& [text, message] : cases) {
+    EXPECT_THAT(error_of([&, &text = text] { parse_yaml_options(text, "r.yaml"); }),
                 HasSubstr(has_yaml() ? message : "BRAID_WITH_YAML=ON"));
   }
 }
 
-TEST(OptionFile, TheExtensionSaysWhatItIs) {
+TEST(OptionFile, TheExtensionSelectsTheFormat) {
   const ScratchDirectory directory;
   EXPECT_EQ(read_option_file(directory.write("run.json", "{\"a\": 1}")).size(), 1U);
   if (has_yaml()) {
     EXPECT_EQ(read_option_file(directory.write("run.yml", "a: 1\nb: 2\n")).size(), 2U);
     EXPECT_EQ(read_option_file(directory.write("run.yaml", "a: 1\n")).size(), 1U);
   }
-  EXPECT_THAT(refusal_of([&] { read_option_file(directory.write("run.toml", "")); }),
+  EXPECT_THAT(error_of([&] { read_option_file(directory.write("run.toml", "")); }),
               HasSubstr("its name must end in .yaml, .yml or .json"));
-  EXPECT_THAT(refusal_of([&] { read_option_file(directory.file("none.json")); }),
-              HasSubstr("does not exist"));
+  EXPECT_THAT(error_of([&] { read_option_file(directory.file("none.json")); }), HasSubstr("does not exist"));
 }
 
-TEST(TextFile, RefusesDirectoriesAndLargeFiles) {
+TEST(TextFile, RejectsDirectoriesAndLargeFiles) {
   const ScratchDirectory directory;
-  EXPECT_THAT(refusal_of([&] { read_text_file(directory.path().string()); }),
-              HasSubstr("is not a plain file"));
+  EXPECT_THAT(error_of([&] { read_text_file(directory.path().string()); }),
+              HasSubstr("is not a regular file"));
   const std::string large = directory.write("large", "");
   std::filesystem::resize_file(large, (uintmax_t{64} << 20) + 1);
-  EXPECT_THAT(refusal_of([&] { read_text_file(large); }), HasSubstr("has 67108865 bytes"));
+  EXPECT_THAT(error_of([&] { read_text_file(large); }), HasSubstr("has 67108865 bytes"));
   EXPECT_EQ(read_text_file(directory.write("text", std::string("a\0b\n", 4))), std::string("a\0b\n", 4));
 }
 

@@ -22,13 +22,13 @@ std::string joined(const std::vector<std::string>& texts, std::string_view betwe
 
 [[noreturn]] void throw_unsupported(const OptionSpec& spec, const std::string& value,
                                     std::string_view label) {
-  const std::string takes =
-      spec.info.supported.empty() ? "leave it out" : "it takes " + joined(spec.info.supported, ", ", " or ");
+  const std::string remedy =
+      spec.info.supported.empty() ? "omit it" : "use " + joined(spec.info.supported, ", ", " or ");
   throw ConfigError(
-      cat(label, " ", value, ": this version of braid has no ", spec.info.missing, "; ", takes));
+      cat(label, " ", value, ": this version of braid does not support ", spec.info.missing, "; ", remedy));
 }
 
-// Bounds are read by people: 1000000 rather than 1e+06.
+// 1000000 is more readable than 1e+06.
 std::string number_text(double number) {
   return number == std::floor(number) && std::fabs(number) < 1e15 ? fixed(number, 0) : to_text(number);
 }
@@ -65,7 +65,7 @@ const OptionSpec* find_option(std::span<const OptionSpec> specs, std::string_vie
 std::string allowed_text(const OptionSpec& spec) {
   if (!spec.info.choices.empty()) return "one of " + joined(spec.info.choices, ", ", ", ");
   static constexpr std::array<const char*, 4> kKinds = {"true or false", "a whole number", "a number",
-                                                        "a text"};
+                                                        "a string"};
   std::string text = kKinds[static_cast<size_t>(spec.kind)];
   if (const std::string range = range_text(spec.info.range); !range.empty()) text += ", " + range;
   return text;
@@ -102,7 +102,7 @@ void throw_unknown_option(std::span<const OptionSpec> specs, std::string_view na
     names.push_back(spec.name);
     names.insert(names.end(), spec.info.aliases.begin(), spec.info.aliases.end());
   }
-  // Dashes for underscores and capitals are the commonest slips, and would count as many edits.
+  // Dashes for underscores are the most common slip, and would count as many edits.
   std::string plain(name);
   std::replace(plain.begin(), plain.end(), '-', '_');
   const auto close = nearest(plain, names);

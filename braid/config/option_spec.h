@@ -1,4 +1,4 @@
-// What is known of one option besides the field that holds it, and the texts made from that.
+// The description of an option (everything but its field), and the texts generated from it.
 #pragma once
 
 #include <optional>
@@ -9,13 +9,13 @@
 
 namespace braid::config {
 
-/// The numbers an option takes; bounds left out do not bind.
+/// The numbers that an option accepts; unset bounds do not apply.
 struct Range {
   std::optional<double> at_least = std::nullopt;
   std::optional<double> above = std::nullopt;
   std::optional<double> below = std::nullopt;
   std::optional<double> at_most = std::nullopt;
-  /// One more number, outside the bounds, with a meaning of its own (such as -1 for "off").
+  /// One special value outside the bounds (such as -1 for "off").
   std::optional<double> also = std::nullopt;
 
   bool operator==(const Range&) const = default;
@@ -23,24 +23,24 @@ struct Range {
 
 bool contains(const Range& range, double number);
 
-/// ">= 1", "-1 or >= 1", "> 0 and < 1"; empty if nothing binds.
+/// ">= 1", "-1 or >= 1", "> 0 and < 1"; empty without bounds.
 std::string range_text(const Range& range);
 
-/// What a table declares of an option.
+/// The properties of an option that its table declares.
 struct OptionInfo {
-  /// One or two sentences: what it does, and what happens where it is left out if the default does not say.
+  /// One or two sentences: what it does, and what an unset value means.
   std::string help;
   std::string unit = {};
   Range range = {};
-  /// The texts it takes; empty: any.
+  /// The accepted texts; empty: any.
   std::vector<std::string> choices = {};
-  /// The values, as printed back, that this version carries out; empty: all, or none where `missing` is set.
+  /// The values, as printed back, that this version supports; empty: all, or none if `missing` is set.
   std::vector<std::string> supported = {};
-  /// What the other values need and this version lacks, as in "this version of braid has no <missing>".
+  /// What the other values need, as in "this version of braid does not support <missing>".
   std::string missing = {};
-  /// Why its value makes no difference here; whoever gives the option is told. Empty: it makes one.
+  /// Why its value has no effect, reported if the option is given. Empty: it has one.
   std::string no_effect = {};
-  /// Names that mean the same.
+  /// Alternative names.
   std::vector<std::string> aliases = {};
 };
 
@@ -50,14 +50,14 @@ struct OptionSpec {
   std::string name;
   std::string group;
   OptionKind kind = OptionKind::kText;
-  /// Takes several values: on the command line all that follow, up to the next flag.
+  /// Accepts several values: on the command line, all up to the next flag.
   bool is_list = false;
-  /// The values of a default-made struct, as text; empty where it is unset.
+  /// The values in a default-constructed struct, as text; empty if unset.
   std::vector<std::string> default_values = {};
   OptionInfo info;
 };
 
-/// The head of a command's help.
+/// The beginning of a command's help.
 struct CommandInfo {
   /// "braid pretrain"
   std::string command;
@@ -70,33 +70,33 @@ struct CommandInfo {
 struct Assignment {
   std::string name;
   std::vector<std::string> values;
-  /// Where it was given, in front of messages: "--max_steps", "run.yaml:12: max_steps".
+  /// Where it was given, for the beginning of messages: "--max_steps", "run.yaml:12: max_steps".
   std::string label;
 };
 
-/// The option called `name`, by an alias too; null if there is none.
+/// The option with the name or alias `name`; null if there is none.
 const OptionSpec* find_option(std::span<const OptionSpec> specs, std::string_view name);
 
 /// "a whole number, -1 or >= 1"; "true or false"; "one of linear, cosine".
 std::string allowed_text(const OptionSpec& spec);
 
-/// `value` as it is printed back (numbers in their shortest form, switches as true or false) if the option
-/// takes it and this version carries it out. Throws ConfigError otherwise: `label`, the value, and what is
-/// allowed or lacking.
+/// `value` as it is printed back (numbers in their shortest form, switches as true or false). Throws
+/// ConfigError with `label`, the value, and what is allowed or unsupported unless the option accepts it and
+/// this version supports it.
 std::string checked_value(const OptionSpec& spec, const std::string& value, std::string_view label);
 
-/// "unknown ... : did you mean ...". `label` says where it was found.
+/// Throws ConfigError with `label` and the nearest name.
 [[noreturn]] void throw_unknown_option(std::span<const OptionSpec> specs, std::string_view name,
                                        std::string_view label);
 
 /// The help text: usage, summary, then the options by group with type, unit, default and range.
 std::string help_text(const CommandInfo& command, std::span<const OptionSpec> specs);
 
-/// The same as Markdown, one table a group.
+/// The help text as Markdown, one table per group.
 std::string markdown_text(const CommandInfo& command, std::span<const OptionSpec> specs);
 
-/// Every option with its values as a YAML file that gives the same options again; "# default ..." marks what
-/// differs from the default, unset options are comments.
+/// Every option with its values, as a YAML file that reads back as the same options; values that differ from
+/// the default are marked "# default: ...", unset options are comments.
 std::string print_back_text(std::span<const OptionSpec> specs,
                             std::span<const std::vector<std::string>> values);
 

@@ -1,5 +1,4 @@
-// One table of a command's options, from which parsing, help, print-back, validation and the documentation
-// come.
+// One table of a command's options, the source of parsing, help, print-back, validation and documentation.
 //
 //   struct ServeOptions {
 //     int64_t port = 29500;
@@ -8,19 +7,19 @@
 //   };
 //
 //   OptionTable<ServeOptions> serve_table() {
-//     OptionTable<ServeOptions> table({.command = "braid serve", .usage = "[--flag value]...", .summary =
-//     "Serves."}); table.group("Network"); table.add("port", &ServeOptions::port, {.help = "Port to listen
-//     on.", .range = {.at_least = 1, .at_most = 65535}});
+//     OptionTable<ServeOptions> table({.command = "braid serve", .summary = "Serves."});
+//     table.group("Network");
+//     table.add("port", &ServeOptions::port, {.help = "Port to listen on.", .range = {.at_least = 1}});
 //     ...
 //     return table;
 //   }
 //
 //   const OptionTable<ServeOptions> table = serve_table();
 //   ServeOptions options;
-//   const std::vector<std::string> notes = table.apply(options, parse_arguments(arguments,
-//   table.specs()).assignments);
+//   const ParsedArguments parsed = parse_arguments(arguments, table.specs());
+//   const std::vector<std::string> notes = table.apply(options, parsed.assignments);
 //
-// Fields: bool, integers, std::chrono::seconds, double, std::string, and std::optional or std::vector of
+// Field types: bool, integers, std::chrono::seconds, double, std::string, and std::optional or std::vector of
 // these.
 #pragma once
 
@@ -42,11 +41,10 @@ class OptionTable {
  public:
   explicit OptionTable(CommandInfo command) : command_(std::move(command)) {}
 
-  /// The group of the options added from here on.
+  /// Sets the group of the options added from here on.
   void group(std::string name) { group_ = std::move(name); }
 
-  /// Declares the option `name`, held by `field`. Throws InternalError if the name is taken or the default
-  /// breaks its own rules.
+  /// Declares the option `name`, stored in `field`. Throws InternalError if the name is taken.
   template <typename Value>
   void add(const std::string& name, Value Options::*field, const OptionInfo& info) {
     for (const std::string& known : info.aliases) {
@@ -69,9 +67,9 @@ class OptionTable {
   std::span<const OptionSpec> specs() const& { return specs_; }
   std::span<const OptionSpec> specs() const&& = delete;  // the span would outlive the table
 
-  /// Sets the fields, in order: an option assigned twice keeps the later value, so put a file before the
-  /// flags. Returns a note for each option given whose value makes no difference. Throws ConfigError for
-  /// unknown names and values that are not allowed or not carried out; `options` may then be half changed.
+  /// Sets the fields, in order: the last assignment of an option takes precedence, so a file goes before the
+  /// flags. Returns a note for each given option without effect. Throws ConfigError for unknown names and
+  /// for values that are not allowed or not supported; `options` may then be partly changed.
   std::vector<std::string> apply(Options& options, std::span<const Assignment> assignments) const {
     std::vector<std::string> notes;
     for (size_t i = 0; i < assignments.size(); ++i) {
@@ -102,11 +100,11 @@ class OptionTable {
     return all;
   }
 
-  /// Throws ConfigError if a field holds a value that its flag would refuse.
+  /// Throws ConfigError if a field holds a value that its flag would reject.
   void check(const Options& options) const {
     for (size_t i = 0; i < specs_.size(); ++i) {
       const std::vector<std::string> values = accesses_[i].get(options);
-      // A default may mean "must be given" and lie outside the range; that is for the command to judge.
+      // A default may mean "required" and lie outside the range; the command checks that.
       if (values == specs_[i].default_values) continue;
       for (const std::string& value : values) checked_value(specs_[i], value, "--" + specs_[i].name);
     }
@@ -122,7 +120,7 @@ class OptionTable {
     std::function<std::vector<std::string>(const Options&)> get;
   };
 
-  // Values have passed checked_value, so what is left to fail is a number that its field is too narrow for.
+  // Values have passed checked_value, so the only failure left is a number too large for its field.
   template <typename Value>
   static Value read_checked(const std::string& text) {
     const auto value = read_value<Value>(text);

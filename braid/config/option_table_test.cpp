@@ -41,15 +41,16 @@ Table serve_table() {
             {.help = "Port to listen on.", .range = {.at_least = 1, .at_most = 65535}, .aliases = {"p_ort"}});
   table.add("small", &ServeOptions::small, {.help = "A narrow field."});
   table.add("timeout", &ServeOptions::timeout,
-            {.help = "Patience.", .unit = "seconds", .range = {.at_least = 1}});
+            {.help = "Time limit.", .unit = "seconds", .range = {.at_least = 1}});
   table.group("Work");
   table.add("rate", &ServeOptions::rate, {.help = "Share.", .range = {.above = 0, .below = 1, .also = -1}});
-  table.add("verbose", &ServeOptions::verbose, {.help = "Say more.", .no_effect = "it always says all"});
-  table.add("mode", &ServeOptions::mode, {.help = "How.", .choices = {"fast", "slow"}});
+  table.add("verbose", &ServeOptions::verbose,
+            {.help = "Say more.", .no_effect = "everything is always said"});
+  table.add("mode", &ServeOptions::mode, {.help = "Speed.", .choices = {"fast", "slow"}});
   table.add("log_dir", &ServeOptions::log_dir, {.help = "Where logs go."});
   table.add("input", &ServeOptions::input, {.help = "Files."});
   table.add("shards", &ServeOptions::shards, {.help = "Parts.", .supported = {"1"}, .missing = "sharding"});
-  table.add("resume", &ServeOptions::resume, {.help = "Go on.", .missing = "resume"});
+  table.add("resume", &ServeOptions::resume, {.help = "Resume.", .missing = "resuming"});
   return table;
 }
 
@@ -59,7 +60,7 @@ struct Served {
   std::vector<std::string> rest;
 };
 
-Served parse(const std::vector<std::string>& arguments, Positionals positionals = Positionals::kRefuse) {
+Served parse(const std::vector<std::string>& arguments, Positionals positionals = Positionals::kReject) {
   const Table table = serve_table();
   Served served;
   ParsedArguments parsed = parse_arguments(arguments, table.specs(), positionals);
@@ -68,7 +69,7 @@ Served parse(const std::vector<std::string>& arguments, Positionals positionals 
   return served;
 }
 
-std::string refusal_of(const std::vector<std::string>& arguments) {
+std::string error_of(const std::vector<std::string>& arguments) {
   try {
     parse(arguments);
   } catch (const ConfigError& error) {
@@ -104,44 +105,46 @@ TEST(OptionTable, SwitchesTakeWordsForTrueAndFalseOnly) {
     EXPECT_TRUE(parse({"--verbose", word}).options.verbose);
   for (const char* word : {"0", "false", "no", "FALSE"})
     EXPECT_FALSE(parse({"--verbose", word}).options.verbose);
-  EXPECT_THAT(refusal_of({"--verbose=maybe"}), HasSubstr("--verbose must be true or false, got 'maybe'"));
-  EXPECT_THAT(refusal_of({"--verbose", "maybe"}), HasSubstr("unexpected argument 'maybe'"));
+  EXPECT_THAT(error_of({"--verbose=maybe"}), HasSubstr("--verbose must be true or false, got 'maybe'"));
+  EXPECT_THAT(error_of({"--verbose", "maybe"}), HasSubstr("unexpected argument 'maybe'"));
 }
 
-TEST(OptionTable, PositionalsAreRefusedCollectedOrAnotherCommands) {
-  EXPECT_THAT(refusal_of({"x"}), HasSubstr("unexpected argument 'x': options are given as --name value"));
-  EXPECT_THAT(refusal_of({"-port", "1"}), HasSubstr("with two dashes"));
+TEST(OptionTable, PositionalsAreRejectedCollectedOrLeftToAnotherCommand) {
+  EXPECT_THAT(error_of({"x"}), HasSubstr("unexpected argument 'x': options are given as --name value"));
+  EXPECT_THAT(error_of({"-port", "1"}), HasSubstr("with two dashes"));
   EXPECT_THAT(parse({"a", "--port", "80", "b"}, Positionals::kCollect).rest, ElementsAre("a", "b"));
   const Served launched = parse({"--verbose", "pretrain", "--port", "x", "y"}, Positionals::kStopAtFirst);
   EXPECT_TRUE(launched.options.verbose);
   EXPECT_THAT(launched.rest, ElementsAre("pretrain", "--port", "x", "y"));
 }
 
-TEST(OptionTable, RefusalsNameTheOptionTheValueAndWhatIsAllowed) {
-  EXPECT_EQ(refusal_of({"--port", "0"}), "--port must be a whole number, >= 1 and <= 65535, got '0'");
-  EXPECT_EQ(refusal_of({"--port", "1.5"}), "--port must be a whole number, >= 1 and <= 65535, got '1.5'");
-  EXPECT_EQ(refusal_of({"--rate", "1"}), "--rate must be a number, -1 or > 0 and < 1, got '1'");
-  EXPECT_THAT(refusal_of({"--rate", "nan"}), HasSubstr("must be a number"));
-  EXPECT_EQ(refusal_of({"--mode", "quick"}), "--mode must be one of fast, slow, got 'quick'");
-  EXPECT_EQ(refusal_of({"--shards", "4"}), "--shards 4: this version of braid has no sharding; it takes 1");
-  EXPECT_EQ(refusal_of({"--resume", "x"}), "--resume x: this version of braid has no resume; leave it out");
-  EXPECT_EQ(refusal_of({"--portt", "4"}), "--portt: there is no such option; did you mean port?");
-  EXPECT_EQ(refusal_of({"--log-dir", "4"}), "--log-dir: there is no such option; did you mean log_dir?");
-  EXPECT_EQ(refusal_of({"--quixotic", "4"}), "--quixotic: there is no such option; --help lists them");
-  EXPECT_EQ(refusal_of({"--port", "1", "--p_ort", "2"}),
-            "--p_ort is given twice, as '1' and as '2'; keep one");
-  EXPECT_THAT(refusal_of({"--port", "--verbose"}), HasSubstr("--port needs a value: a whole number"));
-  EXPECT_THAT(refusal_of({"--input"}), HasSubstr("--input needs a value"));
-  EXPECT_THAT(refusal_of({"--small", "3000000000"}), HasSubstr("3000000000 is too large"));
-  EXPECT_THAT(refusal_of({"--port", "99999999999999999999"}), HasSubstr("--port must be"));
+TEST(OptionTable, ErrorsNameTheOptionTheValueAndWhatIsAllowed) {
+  EXPECT_EQ(error_of({"--port", "0"}), "--port must be a whole number, >= 1 and <= 65535, got '0'");
+  EXPECT_EQ(error_of({"--port", "1.5"}), "--port must be a whole number, >= 1 and <= 65535, got '1.5'");
+  EXPECT_EQ(error_of({"--rate", "1"}), "--rate must be a number, -1 or > 0 and < 1, got '1'");
+  EXPECT_THAT(error_of({"--rate", "nan"}), HasSubstr("must be a number"));
+  EXPECT_EQ(error_of({"--mode", "quick"}), "--mode must be one of fast, slow, got 'quick'");
+  EXPECT_EQ(error_of({"--shards", "4"}),
+            "--shards 4: this version of braid does not support sharding; use 1");
+  EXPECT_EQ(error_of({"--resume", "x"}),
+            "--resume x: this version of braid does not support resuming; omit it");
+  EXPECT_EQ(error_of({"--portt", "4"}), "--portt: there is no such option; did you mean port?");
+  EXPECT_EQ(error_of({"--log-dir", "4"}), "--log-dir: there is no such option; did you mean log_dir?");
+  EXPECT_EQ(error_of({"--quixotic", "4"}), "--quixotic: there is no such option; --help lists them");
+  EXPECT_EQ(error_of({"--port", "1", "--p_ort", "2"}), "--p_ort is given twice, as '1' and as '2'; keep one");
+  EXPECT_THAT(error_of({"--port", "--verbose"}), HasSubstr("--port needs a value: a whole number"));
+  EXPECT_THAT(error_of({"--input"}), HasSubstr("--input needs a value"));
+  EXPECT_THAT(error_of({"--small", "3000000000"}), HasSubstr("3000000000 is too large"));
+  EXPECT_THAT(error_of({"--port", "99999999999999999999"}), HasSubstr("--port must be"));
 }
 
-TEST(OptionTable, NotesSayWhatMakesNoDifference) {
-  EXPECT_THAT(parse({"--verbose", "0"}).notes, ElementsAre("--verbose 0 has no effect: it always says all"));
+TEST(OptionTable, NotesNameOptionsWithoutEffect) {
+  EXPECT_THAT(parse({"--verbose", "0"}).notes,
+              ElementsAre("--verbose 0 has no effect: everything is always said"));
   EXPECT_TRUE(parse({"--port", "80"}).notes.empty());
 }
 
-TEST(OptionTable, LaterAssignmentsWinAndAreNotedOnce) {
+TEST(OptionTable, LaterAssignmentsTakePrecedenceAndAreNotedOnce) {
   const Table table = serve_table();
   ServeOptions options;
   const std::vector<Assignment> given = {{"port", {"80"}, "f.yaml:1: port"},
@@ -152,7 +155,7 @@ TEST(OptionTable, LaterAssignmentsWinAndAreNotedOnce) {
   EXPECT_EQ(options.port, 81);
 }
 
-TEST(OptionTable, ValuesFromAFileAreRefusedWithTheirPlace) {
+TEST(OptionTable, ValuesFromAFileAreRejectedWithTheirPosition) {
   const Table table = serve_table();
   const auto message = [&](const Assignment& given) {
     ServeOptions options;
@@ -169,7 +172,7 @@ TEST(OptionTable, ValuesFromAFileAreRefusedWithTheirPlace) {
               HasSubstr("f.yaml:1: portt: there is no such option; did you mean port?"));
 }
 
-TEST(OptionTable, CheckFindsFieldsThatTheirFlagsWouldRefuse) {
+TEST(OptionTable, CheckFindsFieldsThatTheirFlagsWouldReject) {
   const Table table = serve_table();
   EXPECT_NO_THROW(table.check({}));
   EXPECT_THROW(table.check({.port = 0}), ConfigError);
@@ -188,10 +191,11 @@ TEST(OptionTable, HelpInFull) {
   table.group("Network");
   table.add("port", &ServeOptions::port,
             {.help = "Port to listen on.", .range = {.at_least = 1, .at_most = 65535}, .aliases = {"p"}});
-  table.add("timeout", &ServeOptions::timeout, {.help = "Patience.", .unit = "seconds"});
+  table.add("timeout", &ServeOptions::timeout, {.help = "Time limit.", .unit = "seconds"});
   table.group("Work");
-  table.add("mode", &ServeOptions::mode, {.help = "How.", .choices = {"fast", "slow"}});
-  table.add("verbose", &ServeOptions::verbose, {.help = "Say more.", .no_effect = "it always says all"});
+  table.add("mode", &ServeOptions::mode, {.help = "Speed.", .choices = {"fast", "slow"}});
+  table.add("verbose", &ServeOptions::verbose,
+            {.help = "Say more.", .no_effect = "everything is always said"});
   table.add("input", &ServeOptions::input, {.help = "Files."});
   table.add("shards", &ServeOptions::shards, {.help = "Parts.", .supported = {"1"}, .missing = "sharding"});
   EXPECT_EQ(table.help(), R"(Usage: braid serve [--flag value]...
@@ -202,22 +206,22 @@ Network
   --port <int>  [default: 29500; >= 1 and <= 65535]
       Port to listen on. Also --p.
   --timeout <int> seconds  [default: 60]
-      Patience.
+      Time limit.
 
 Work
   --mode <fast|slow>  [default: fast]
-      How.
+      Speed.
   --verbose <bool>  [default: false; no effect]
-      Say more. No effect here: it always says all.
-  --input <text...>  [default: unset]
+      Say more. No effect: everything is always said.
+  --input <string...>  [default: unset]
       Files.
-  --shards <int>  [default: 1; this version: 1]
+  --shards <int>  [default: 1; supported: 1]
       Parts.
 )");
-  EXPECT_THAT(table.markdown(), HasSubstr("| `--mode` | fast\\|slow |  | fast |  | How. |\n"));
+  EXPECT_THAT(table.markdown(), HasSubstr("| `--mode` | fast\\|slow |  | fast |  | Speed. |\n"));
 }
 
-TEST(OptionTable, PrintBackMarksWhatDiffersFromTheDefault) {
+TEST(OptionTable, PrintBackMarksValuesThatDifferFromTheDefault) {
   const std::string text =
       serve_table().print_back({.port = 80, .log_dir = "a: b # \"c\"", .input = {"x", "y z"}});
   EXPECT_THAT(text, HasSubstr("port: 80  # default: 29500\n"));

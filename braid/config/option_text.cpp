@@ -21,7 +21,7 @@ std::string joined(const std::vector<std::string>& texts, std::string_view betwe
 }
 
 std::string type_text(const OptionSpec& spec) {
-  static constexpr std::array<const char*, 4> kNames = {"bool", "int", "float", "text"};
+  static constexpr std::array<const char*, 4> kNames = {"bool", "int", "float", "string"};
   std::string type = kNames[static_cast<size_t>(spec.kind)];
   if (!spec.info.choices.empty()) type = joined(spec.info.choices, "|");
   return spec.is_list ? type + "..." : type;
@@ -31,13 +31,13 @@ std::string default_text(const OptionSpec& spec) {
   return spec.default_values.empty() ? "unset" : joined(spec.default_values, " ");
 }
 
-// The facts of an option beside its type, in the order in which both help and Markdown give them.
+// Range, supported values and effect, in the order of both help and Markdown.
 std::string limits_text(const OptionSpec& spec) {
   std::vector<std::string> parts;
   if (const std::string range = range_text(spec.info.range); !range.empty()) parts.push_back(range);
   if (!spec.info.missing.empty()) {
-    parts.push_back("this version: " +
-                    (spec.info.supported.empty() ? "only unset" : joined(spec.info.supported, " or ")));
+    parts.push_back("supported: " +
+                    (spec.info.supported.empty() ? "unset only" : joined(spec.info.supported, " or ")));
   }
   if (!spec.info.no_effect.empty()) parts.push_back("no effect");
   return joined(parts, "; ");
@@ -45,7 +45,7 @@ std::string limits_text(const OptionSpec& spec) {
 
 std::string full_help(const OptionSpec& spec) {
   std::string text = spec.info.help;
-  if (!spec.info.no_effect.empty()) text += " No effect here: " + spec.info.no_effect + ".";
+  if (!spec.info.no_effect.empty()) text += " No effect: " + spec.info.no_effect + ".";
   if (!spec.info.aliases.empty()) text += " Also --" + joined(spec.info.aliases, ", --") + ".";
   return text;
 }
@@ -67,7 +67,7 @@ std::string cell(const std::string& text) {
   std::string escaped;
   for (const char c : text) {
     if (c == '|') escaped += '\\';
-    // Angle brackets would be taken for HTML.
+    // "<" would begin an HTML tag.
     if (c == '<') {
       escaped += "&lt;";
     } else {

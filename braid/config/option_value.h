@@ -1,4 +1,4 @@
-// Values of options as text, one pair of functions for each type a field may have.
+// Conversion of option values from and to text, for each type that a field may have.
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,7 @@ inline constexpr bool kIsList = false;
 template <typename Value>
 inline constexpr bool kIsList<std::vector<Value>> = true;
 
-// Value itself, or what an optional or a list of them holds.
+// Value itself, or the element type of an optional or a list.
 template <typename Value>
 struct Scalar {
   using type = Value;
@@ -44,7 +44,7 @@ struct Scalar<std::vector<Value>> {
 
 }  // namespace detail
 
-/// The kind of option that a field of this type is.
+/// The kind of an option whose field has this type.
 template <typename Value>
 constexpr OptionKind kind_of() {
   using Scalar = typename detail::Scalar<Value>::type;
@@ -55,13 +55,14 @@ constexpr OptionKind kind_of() {
   } else if constexpr (std::same_as<Scalar, double>) {
     return OptionKind::kReal;
   } else {
-    static_assert(std::same_as<Scalar, std::string>, "options hold bool, integers, seconds, double or text");
+    static_assert(std::same_as<Scalar, std::string>,
+                  "options hold bool, integers, seconds, double or string");
     return OptionKind::kText;
   }
 }
 
 /// The whole of `text` as a bool (0, 1, true, false, yes, no, in any letter case), a whole number that fits,
-/// a finite number or a text; nothing if it is not one.
+/// a finite number or a string; nothing if it is not one.
 template <typename Value>
 std::optional<Value> read_value(std::string_view text) {
   if constexpr (std::same_as<Value, bool>) {
@@ -87,7 +88,7 @@ std::optional<Value> read_value(std::string_view text) {
   }
 }
 
-/// The text that read_value turns into exactly `value`.
+/// The text that read_value converts to exactly `value`.
 template <typename Value>
 std::string write_value(const Value& value) {
   if constexpr (std::same_as<Value, bool>) {

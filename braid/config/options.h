@@ -1,5 +1,5 @@
-// Every option of `braid pretrain`, under PaddleNLP's names and with its defaults where it has the option.
-// What each means, its unit and range: the table in pretrain_table.cpp, and `braid pretrain --help`.
+// Every option of `braid pretrain`, with PaddleNLP's name and default if PaddleNLP has the option. Meanings,
+// units and ranges are in the table in pretrain_table.cpp and in `braid pretrain --help`.
 #pragma once
 
 #include <chrono>

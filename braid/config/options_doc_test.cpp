@@ -1,4 +1,4 @@
-// docs/options.md is what the option table says.
+// docs/options.md equals the option table.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -18,7 +18,7 @@ TEST(OptionsDocument, EqualsTheTable) {
   ASSERT_TRUE(file.is_open()) << path;
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   EXPECT_TRUE(text == options_markdown())
-      << path << " is not up to date: build/braid pretrain --help_markdown > docs/options.md";
+      << path << " is out of date: run build/braid pretrain --help_markdown > docs/options.md";
 }
 
 }  // namespace

@@ -49,8 +49,9 @@ std::vector<Preset> presets() {
   ModelConfig llama2_13b = llama_13b;
   llama2_13b.max_position_embeddings = 4096;
   llama2_13b.rms_norm_eps = 1e-5;
-  // llama-10m has seven layers because four of them cost as much as three and the head: two stages in
-  // balance. The small ones keep every size a multiple of 64, which the matrix units of CPUs and GPUs like.
+  // llama-10m has seven layers because four of them cost as much as three and the head, which balances two
+  // stages. All sizes of the small presets are multiples of 64, which suits the matrix units of CPUs and
+  // GPUs.
   return {
       {.name = "braid/llama-tiny",
        .other_names = {"llama-tiny"},

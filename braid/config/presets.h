@@ -1,4 +1,4 @@
-// Models known by name.
+// Models available by name.
 #pragma once
 
 #include <optional>
@@ -17,15 +17,15 @@ struct Preset {
   ModelConfig config;
 };
 
-/// Every preset, small ones first. A new vector each time.
+/// Every preset, small ones first.
 std::vector<Preset> presets();
 
-/// The preset called `name` (any of its names, in any letter case), or nothing.
+/// The preset with the name `name` (any of its names, ignoring case), or nothing.
 std::optional<ModelConfig> find_preset(std::string_view name);
 
-/// The model named by a directory that holds config.json, by such a file, or by a preset; a directory with a
-/// config.json wins over a preset of its name. Throws ConfigError, which names the nearest preset or says
-/// that a directory with config.json was expected, and what model_config_from_json throws.
+/// The model given by a directory that holds config.json, by such a file, or by a preset; a directory with a
+/// config.json takes precedence over a preset of the same name. Throws ConfigError, which suggests the
+/// nearest preset or a directory with config.json, and what model_config_from_json throws.
 ModelConfig load_model_config(const std::string& name_or_path);
 
 }  // namespace braid::config

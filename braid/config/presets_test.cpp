@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string refusal_of(const std::string& name) {
+std::string error_of(const std::string& name) {
   try {
     load_model_config(name);
   } catch (const ConfigError& error) {
@@ -23,7 +23,7 @@ std::string refusal_of(const std::string& name) {
   return "accepted: " + name;
 }
 
-TEST(Presets, AreValidAndHaveNamesOfTheirOwn) {
+TEST(Presets, AreValidAndHaveUniqueNames) {
   std::set<std::string> names;
   for (const Preset& preset : presets()) {
     SCOPED_TRACE(preset.name);
@@ -34,7 +34,7 @@ TEST(Presets, AreValidAndHaveNamesOfTheirOwn) {
   }
 }
 
-TEST(Presets, AreFoundByAnyNameInAnyCase) {
+TEST(Presets, AreFoundByAnyNameIgnoringCase) {
   EXPECT_EQ(find_preset("FACEBOOK/Llama-7B"), ModelConfig{});
   EXPECT_EQ(find_preset("meta-llama/Llama-2-7b")->rms_norm_eps, 1e-5);
   EXPECT_EQ(find_preset("llama-3-70b")->num_hidden_layers, 80);
@@ -52,14 +52,14 @@ TEST(Presets, AModelIsADirectoryAFileOrAPreset) {
   EXPECT_EQ(load_model_config("llama-13b").num_hidden_layers, 40);
 }
 
-TEST(Presets, RefusalsSayWhatWasExpected) {
+TEST(Presets, ErrorsSayWhatWasExpected) {
   const ScratchDirectory directory;
-  EXPECT_THAT(refusal_of("facebook/llama-7"), HasSubstr("did you mean the preset facebook/llama-7b?"));
-  EXPECT_THAT(refusal_of("/no/such/place/at/all"), HasSubstr("Expected a directory with config.json"));
-  EXPECT_THAT(refusal_of(directory.path().string()), HasSubstr("has no config.json"));
-  EXPECT_THAT(refusal_of(""), HasSubstr("no model ''"));
+  EXPECT_THAT(error_of("facebook/llama-7"), HasSubstr("did you mean the preset facebook/llama-7b?"));
+  EXPECT_THAT(error_of("/no/such/place/at/all"), HasSubstr("Expected a directory with config.json"));
+  EXPECT_THAT(error_of(directory.path().string()), HasSubstr("has no config.json"));
+  EXPECT_THAT(error_of(""), HasSubstr("no model ''"));
   directory.write("bad/config.json", "{");
-  EXPECT_THAT(refusal_of(directory.file("bad")), HasSubstr("bad/config.json is not valid JSON"));
+  EXPECT_THAT(error_of(directory.file("bad")), HasSubstr("bad/config.json is not valid JSON"));
 }
 
 }  // namespace

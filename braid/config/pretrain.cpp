@@ -18,25 +18,25 @@
 namespace braid::config {
 namespace {
 
-// The words of pipeline_parallel_config; the overlap is an option of its own here.
-void read_pipeline_words(PretrainOptions& options, std::vector<std::string>& notes) {
-  static const std::vector<std::string> kAlwaysSo = {"disable_p2p_cache_shape", "disable_partial_send_recv",
+// Applies the words of pipeline_parallel_config; the overlap is a separate option here.
+void apply_pipeline_words(PretrainOptions& options, std::vector<std::string>& notes) {
+  static const std::vector<std::string> kAlwaysOn = {"disable_p2p_cache_shape", "disable_partial_send_recv",
                                                      "disable_batch_p2p_comm"};
   for (const std::string& word : split(options.pipeline_parallel_config, ' ')) {
     if (word.empty()) continue;
     if (word == "enable_send_recv_overlap") {
       options.enable_send_recv_overlap = true;
-    } else if (std::find(kAlwaysSo.begin(), kAlwaysSo.end(), word) != kAlwaysSo.end()) {
-      notes.push_back(cat("--pipeline_parallel_config ", word, " has no effect: it is always so"));
+    } else if (std::find(kAlwaysOn.begin(), kAlwaysOn.end(), word) != kAlwaysOn.end()) {
+      notes.push_back(cat("--pipeline_parallel_config ", word, " has no effect: it is always on"));
     } else {
-      throw ConfigError(cat(
-          "--pipeline_parallel_config ", word, ": this version of braid does not carry that out; ",
-          "it takes enable_send_recv_overlap, ", kAlwaysSo[0], ", ", kAlwaysSo[1], " and ", kAlwaysSo[2]));
+      throw ConfigError(cat("--pipeline_parallel_config ", word,
+                            ": this version of braid does not support it; ", "use enable_send_recv_overlap, ",
+                            kAlwaysOn[0], ", ", kAlwaysOn[1], " or ", kAlwaysOn[2]));
     }
   }
 }
 
-// Options given that only matter together with another one, which is off.
+// Notes given options that depend on another one, which is off.
 void note_unused(const PretrainOptions& options, std::span<const Assignment> given,
                  std::vector<std::string>& notes) {
   const auto note = [&](bool unused, std::initializer_list<const char*> names, const char* reason) {
@@ -51,7 +51,7 @@ void note_unused(const PretrainOptions& options, std::span<const Assignment> giv
   note(!options.do_eval, {"eval_steps", "eval_iters", "per_device_eval_batch_size"}, "do_eval is off");
   note(is_constant, {"decay_steps", "min_learning_rate"}, "the learning rate is constant");
   note(options.synthetic_data, {"input_dir", "split"}, "synthetic_data is on");
-  note(options.warmup_steps > 0, {"warmup_ratio"}, "warmup_steps wins");
+  note(options.warmup_steps > 0, {"warmup_ratio"}, "warmup_steps takes precedence");
   note(options.continue_training, {"initializer_range"}, "the weights come from model_name_or_path");
   note(pipeline_ranks(options) == 1, {"enable_send_recv_overlap"},
        "there is one rank, so there are no messages");
@@ -62,23 +62,23 @@ void note_unused(const PretrainOptions& options, std::span<const Assignment> giv
 }
 
 void validate_sources(const PretrainOptions& options) {
-  require<ConfigError>(
-      !options.model_name_or_path.empty(),
-      "--model_name_or_path must be given: a directory with config.json, or a preset such as "
-      "braid/llama-10m");
-  require<ConfigError>(!options.output_dir.empty(), "--output_dir must be given: the run's files go there");
+  require<ConfigError>(!options.model_name_or_path.empty(),
+                       "--model_name_or_path is required: a directory with config.json, or a preset such as "
+                       "braid/llama-10m");
+  require<ConfigError>(!options.output_dir.empty(),
+                       "--output_dir is required: the directory for the run's files");
   require<ConfigError>(options.synthetic_data || !options.input_dir.empty(),
-                       "--input_dir must be given: a directory of .bin/.idx files or a prefix of one "
-                       "(`braid data prepare` makes them), or --synthetic_data 1 for random tokens");
+                       "--input_dir is required: a directory of .bin/.idx files or the prefix of one "
+                       "(`braid data prepare` creates them), or --synthetic_data 1 for random tokens");
   const auto weights = split_weights(options.split);
   if (options.synthetic_data) return;
   require<ConfigError>(!options.do_train || weights[0] > 0,
-                       "--do_train needs a training part, but --split is ", options.split);
+                       "--do_train needs a training set, but --split is ", options.split);
   require<ConfigError>(!options.do_eval || weights[1] > 0,
-                       "--do_eval needs a validation part, but --split is ", options.split);
+                       "--do_eval needs a validation set, but --split is ", options.split);
 }
 
-// Shapes that the schedule refuses are refused here, before any rank starts.
+// Rejects shapes that the schedule does not support before any rank starts.
 void validate_schedule(const PretrainOptions& options) {
   require<ConfigError>(options.gradient_accumulation_steps <= std::numeric_limits<int32_t>::max() &&
                            pipeline_ranks(options) <= std::numeric_limits<int32_t>::max(),
@@ -93,10 +93,11 @@ void validate_schedule(const PretrainOptions& options) {
   if (const auto file = schedule_file(options)) {
     require<ConfigError>(options.virtual_pp_degree == 1, "--virtual_pp_degree ", options.virtual_pp_degree,
                          " and --pipeline_schedule_mode csv:", *file,
-                         " contradict each other: the file says how many chunks a rank has");
+                         " conflict: the file defines the number of chunks per rank");
     return;
   }
-  // Orders for times that are not known yet are not made here; any number of microbatches is right for them.
+  // Schedules that depend on times are generated later, once those are known; they allow any number of
+  // microbatches.
   const schedule::Mode& mode = schedule::mode_of(options.pipeline_schedule_mode);
   if (mode.arranges_for_times) shape.microbatches = 1;
   schedule::generate(mode.name, shape);
@@ -114,7 +115,7 @@ void validate_learning_rate(const PretrainOptions& options) {
                        to_text(warmup_steps(options)), " steps must end before the decay does, at step ",
                        decay_steps(options), " (--warmup_steps, --warmup_ratio, --decay_steps, --max_steps)");
   require<ConfigError>(curve == "constant_with_warmup" || options.min_learning_rate <= options.learning_rate,
-                       "--min_learning_rate must not be above --learning_rate, got ",
+                       "--min_learning_rate must not exceed --learning_rate, got ",
                        to_text(options.min_learning_rate), " and ", to_text(options.learning_rate));
 }
 
@@ -124,7 +125,7 @@ void override_with(const std::optional<Value>& given, Value& field) {
 }
 
 void apply_overrides(const PretrainOptions& options, ModelConfig& config) {
-  // Derived sizes keep following what they were derived from.
+  // Derived sizes stay derived from the overridden ones.
   const bool one_kv_each = config.num_key_value_heads == config.num_attention_heads;
   const bool even_heads = config.head_dim * config.num_attention_heads == config.hidden_size;
   override_with(options.vocab_size, config.vocab_size);
@@ -151,21 +152,21 @@ void apply_overrides(const PretrainOptions& options, ModelConfig& config) {
   if (options.pad_token_id) config.pad_token_id = options.pad_token_id;
 }
 
-// Weights to be continued from fix every size that a tensor has.
-void require_same_shapes(const ModelConfig& loaded, const ModelConfig& wanted) {
-  const auto same = [](const char* name, int64_t has, int64_t asked) {
-    require<ConfigError>(has == asked, "--", name, " ", asked,
-                         " contradicts the weights of --model_name_or_path, which have ", has,
-                         "; leave it out, or start afresh with --continue_training 0");
+// Weights to continue from determine the size of every tensor.
+void require_same_shapes(const ModelConfig& loaded, const ModelConfig& requested) {
+  const auto same = [](const char* name, int64_t existing, int64_t wanted) {
+    require<ConfigError>(existing == wanted, "--", name, " ", wanted,
+                         " conflicts with the weights of --model_name_or_path, which have ", existing,
+                         "; omit it, or train from scratch with --continue_training 0");
   };
-  same("vocab_size", loaded.vocab_size, wanted.vocab_size);
-  same("hidden_size", loaded.hidden_size, wanted.hidden_size);
-  same("intermediate_size", loaded.intermediate_size, wanted.intermediate_size);
-  same("num_hidden_layers", loaded.num_hidden_layers, wanted.num_hidden_layers);
-  same("num_attention_heads", loaded.num_attention_heads, wanted.num_attention_heads);
-  same("num_key_value_heads", loaded.num_key_value_heads, wanted.num_key_value_heads);
-  same("head_dim", loaded.head_dim, wanted.head_dim);
-  same("tie_word_embeddings", loaded.tie_word_embeddings, wanted.tie_word_embeddings);
+  same("vocab_size", loaded.vocab_size, requested.vocab_size);
+  same("hidden_size", loaded.hidden_size, requested.hidden_size);
+  same("intermediate_size", loaded.intermediate_size, requested.intermediate_size);
+  same("num_hidden_layers", loaded.num_hidden_layers, requested.num_hidden_layers);
+  same("num_attention_heads", loaded.num_attention_heads, requested.num_attention_heads);
+  same("num_key_value_heads", loaded.num_key_value_heads, requested.num_key_value_heads);
+  same("head_dim", loaded.head_dim, requested.head_dim);
+  same("tie_word_embeddings", loaded.tie_word_embeddings, requested.tie_word_embeddings);
 }
 
 }  // namespace
@@ -182,7 +183,7 @@ PretrainCommand parse_pretrain(std::span<const std::string> arguments) {
 
   PretrainCommand command;
   command.notes = table.apply(command.options, given);
-  read_pipeline_words(command.options, command.notes);
+  apply_pipeline_words(command.options, command.notes);
   validate(command.options);
   note_unused(command.options, given, command.notes);
   return command;
@@ -191,29 +192,29 @@ PretrainCommand parse_pretrain(std::span<const std::string> arguments) {
 void validate(const PretrainOptions& options) {
   pretrain_table().check(options);
   require<ConfigError>(options.do_train || options.do_eval,
-                       "nothing to do: give --do_train, --do_eval or both");
+                       "nothing to do: pass --do_train, --do_eval or both");
   require<ConfigError>(!options.do_train || options.max_steps >= 1,
-                       "--max_steps must be given with --do_train: the number of updates");
+                       "--max_steps is required with --do_train: the number of optimizer steps");
   validate_sources(options);
   validate_schedule(options);
   if (options.do_train) validate_learning_rate(options);
-  require<ConfigError>(
-      !options.bf16 || options.fp16_opt_level != "O0",
-      "--bf16 1 and --fp16_opt_level O0 (all in float32) contradict each other; leave one out");
+  require<ConfigError>(!options.bf16 || options.fp16_opt_level != "O0",
+                       "--bf16 1 and --fp16_opt_level O0 (everything in float32) conflict; omit one");
   const bool saves = options.save_steps && options.save_strategy.value_or("steps") != "no";
   require<ConfigError>(
       !saves || !options.do_train || *options.save_steps > options.max_steps, "--save_steps ",
-      options.save_steps.value_or(0), ": a checkpoint would be due within ", options.max_steps,
-      " steps, and this version of braid has no checkpoints (the finished model is written to "
-      "<output_dir>/hf); leave it out or give --save_strategy no");
+      options.save_steps.value_or(0), ": a checkpoint would be due within ",
+      counted(options.max_steps, "step"),
+      ", but this version of braid does not support checkpoints (the final model is written to "
+      "<output_dir>/hf); omit it or pass --save_strategy no");
 }
 
 void require_world_size(const PretrainOptions& options, int64_t world_size) {
   const int64_t stages = pipeline_ranks(options);
-  require<ConfigError>(world_size == stages, "there are ", world_size,
-                       " ranks, but --pipeline_parallel_degree is ", stages,
-                       ": this version of braid has no data parallelism, so start ", stages,
-                       stages == 1 ? " rank" : " ranks", " or set --pipeline_parallel_degree ", world_size);
+  require<ConfigError>(world_size == stages, "the job has ", counted(world_size, "rank"),
+                       ", but --pipeline_parallel_degree is ", stages,
+                       ": this version of braid does not support data parallelism; start ",
+                       counted(stages, "rank"), " or pass --pipeline_parallel_degree ", world_size);
 }
 
 int64_t pipeline_ranks(const PretrainOptions& options) {
@@ -279,8 +280,7 @@ ModelConfig resolve_model(const PretrainOptions& options, std::optional<int64_t>
     require_same_shapes(loaded, config);
     require<ConfigError>(
         std::filesystem::is_directory(options.model_name_or_path),
-        "--continue_training 1 starts from weights, so --model_name_or_path must be a directory with "
-        "them, got '",
+        "--continue_training 1 needs --model_name_or_path to be a directory with weights, got '",
         options.model_name_or_path, "'");
     require<ConfigError>(options.max_seq_length <= config.max_position_embeddings, "--max_seq_length ",
                          options.max_seq_length, " is longer than the model's max_position_embeddings, ",
@@ -296,11 +296,11 @@ ModelConfig resolve_model(const PretrainOptions& options, std::optional<int64_t>
                        config.vocab_size, ": raise --vocab_size or use the model's own tokenizer");
   validate(config);
   const int64_t stages = pipeline_ranks(options) * pipeline_chunks(options);
-  require<ConfigError>(config.num_hidden_layers >= stages, "the model has ", config.num_hidden_layers,
-                       " decoder layers, fewer than the ", stages, " stages of --pipeline_parallel_degree ",
-                       pipeline_ranks(options), " with ", pipeline_chunks(options),
-                       pipeline_chunks(options) == 1 ? " chunk" : " chunks",
-                       " a rank: every stage needs one");
+  require<ConfigError>(config.num_hidden_layers >= stages, "the model has ",
+                       counted(config.num_hidden_layers, "decoder layer"), ", fewer than the ", stages,
+                       " stages of --pipeline_parallel_degree ", pipeline_ranks(options), " with ",
+                       counted(pipeline_chunks(options), "chunk"),
+                       " per rank: every stage needs at least one layer");
   return config;
 }
 

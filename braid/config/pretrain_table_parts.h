@@ -1,4 +1,4 @@
-// The groups of pretrain_table, in the order of --help; declared in two sources to keep each readable.
+// The groups of pretrain_table, in the order of --help; defined in two files to keep each readable.
 #pragma once
 
 #include "braid/config/option_table.h"

@@ -21,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Stand-ins that convert to one family of types each. A stand-in for everything would be ambiguous for
+// Placeholders that convert to one family of types each. A placeholder for every type would be ambiguous for
 // classes with templated constructors.
 struct AnyNumber {
   template <typename T>
@@ -39,7 +39,7 @@ struct AnyOptional {
   operator std::optional<T>() const;
 };
 
-// How many fields an aggregate has: initialisers are appended, one that fits at a time, until none fits.
+// The number of fields of an aggregate: initialisers are appended one at a time until none fits.
 template <typename T, typename... Fields>
 constexpr size_t field_count() {
   if constexpr (requires { T{std::declval<Fields>()..., std::declval<AnyNumber>()}; }) {
@@ -60,7 +60,7 @@ TEST(PretrainTable, EveryFieldHasAnOption) {
   EXPECT_EQ(field_count<PretrainOptions>(), table.specs().size());
 }
 
-// A value that the option takes and that is not its default, or nothing if there is none.
+// A value that the option accepts and that is not its default, or nothing if there is none.
 std::optional<std::string> other_value(const OptionSpec& spec) {
   const std::string standard = spec.default_values.empty() ? "" : spec.default_values.front();
   std::vector<std::string> candidates = spec.info.supported;
@@ -79,7 +79,7 @@ std::optional<std::string> other_value(const OptionSpec& spec) {
   return std::nullopt;
 }
 
-TEST(PretrainTable, EveryOptionReachesAFieldOfItsOwnAndReadsBackAsWritten) {
+TEST(PretrainTable, EveryOptionSetsItsOwnFieldAndReadsBackAsWritten) {
   const auto table = pretrain_table();
   const auto defaults = table.values({});
   for (size_t i = 0; i < defaults.size(); ++i) {
@@ -87,7 +87,7 @@ TEST(PretrainTable, EveryOptionReachesAFieldOfItsOwnAndReadsBackAsWritten) {
     SCOPED_TRACE(spec.name);
     const auto value = other_value(spec);
     if (!value) {
-      EXPECT_FALSE(spec.info.missing.empty()) << "only options that are refused may have no other value";
+      EXPECT_FALSE(spec.info.missing.empty()) << "only unsupported options may have no other value";
       continue;
     }
     PretrainOptions options;
@@ -101,7 +101,7 @@ TEST(PretrainTable, EveryOptionReachesAFieldOfItsOwnAndReadsBackAsWritten) {
   }
 }
 
-TEST(PretrainTable, PrintBackIsAFileThatGivesTheSameOptions) {
+TEST(PretrainTable, PrintBackReadsBackAsTheSameOptions) {
   if (!has_yaml()) {
     EXPECT_THROW(parse_yaml_options("", "x"), ConfigError);
     return;
@@ -119,7 +119,7 @@ TEST(PretrainTable, PrintBackIsAFileThatGivesTheSameOptions) {
   EXPECT_NE(read, PretrainOptions{});
 }
 
-// Values that lie just outside what the option allows.
+// Values just outside the allowed ones.
 std::vector<std::string> bad_values(const OptionSpec& spec) {
   std::vector<std::string> bad;
   const Range& range = spec.info.range;
@@ -135,7 +135,7 @@ std::vector<std::string> bad_values(const OptionSpec& spec) {
   return bad;
 }
 
-std::string refusal_of(const std::string& name, const std::string& value) {
+std::string error_of(const std::string& name, const std::string& value) {
   const auto table = pretrain_table();
   PretrainOptions options;
   try {
@@ -146,18 +146,18 @@ std::string refusal_of(const std::string& name, const std::string& value) {
   return "accepted: " + name + " " + value;
 }
 
-TEST(PretrainTable, EveryRangeAndChoiceRefuses) {
+TEST(PretrainTable, EveryRangeAndChoiceRejects) {
   const auto table = pretrain_table();
   for (const OptionSpec& spec : table.specs()) {
     for (const std::string& value : bad_values(spec)) {
-      EXPECT_THAT(refusal_of(spec.name, value),
+      EXPECT_THAT(error_of(spec.name, value),
                   HasSubstr("--" + spec.name + " must be " + allowed_text(spec) + ", got '" + value + "'"));
     }
   }
 }
 
-TEST(PretrainTable, WhatThisVersionLacksIsRefusedAndSaysSo) {
-  size_t refused = 0;
+TEST(PretrainTable, UnsupportedValuesAreRejectedWithTheReason) {
+  size_t rejected = 0;
   const auto table = pretrain_table();
   for (const OptionSpec& spec : table.specs()) {
     if (spec.info.missing.empty()) continue;
@@ -166,17 +166,17 @@ TEST(PretrainTable, WhatThisVersionLacksIsRefusedAndSaysSo) {
     if (spec.kind == OptionKind::kInteger) values = {"2"};
     if (spec.kind == OptionKind::kText && values.empty()) values = {"anything"};
     for (const std::string& value : values) {
-      const std::string message = refusal_of(spec.name, value);
+      const std::string message = error_of(spec.name, value);
       if (std::find(spec.info.supported.begin(), spec.info.supported.end(), value) !=
           spec.info.supported.end()) {
         EXPECT_THAT(message, HasSubstr("accepted"));
       } else {
-        EXPECT_THAT(message, HasSubstr(": this version of braid has no " + spec.info.missing));
-        ++refused;
+        EXPECT_THAT(message, HasSubstr(": this version of braid does not support " + spec.info.missing));
+        ++rejected;
       }
     }
   }
-  EXPECT_GE(refused, 25U);
+  EXPECT_GE(rejected, 25U);
 }
 
 TEST(PretrainTable, EveryOptionIsExplained) {
@@ -197,10 +197,9 @@ TEST(PretrainTable, HelpShowsTypeUnitDefaultAndRange) {
   EXPECT_THAT(help, HasSubstr("Usage: braid pretrain [FILE] [--flag value | --flag=value]...\n"));
   EXPECT_THAT(help, HasSubstr("\nBatch\n"
                               "  --per_device_train_batch_size <int> samples  [default: 8; >= 1]\n"
-                              "      Samples in a microbatch.\n"));
-  EXPECT_THAT(
-      help,
-      HasSubstr("  --tensor_parallel_degree <int>  [default: -1; -1 or >= 1; this version: -1 or 1]\n"));
+                              "      Samples per microbatch.\n"));
+  EXPECT_THAT(help,
+              HasSubstr("  --tensor_parallel_degree <int>  [default: -1; -1 or >= 1; supported: -1 or 1]\n"));
   for (const std::string& line : split(help, '\n')) EXPECT_LE(line.size(), 100U) << line;
 }
 

@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-std::string refusal_of(const std::function<void()>& act) {
+std::string error_of(const std::function<void()>& act) {
   try {
     act();
   } catch (const ConfigError& error) {
@@ -30,7 +30,7 @@ std::string refusal_of(const std::function<void()>& act) {
   return "accepted";
 }
 
-// The least that a run needs, and more.
+// The minimum that a run needs, and `more`.
 std::vector<std::string> with(const std::string& more) {
   std::vector<std::string> arguments = {"--model_name_or_path=braid/llama-tiny", "--input_dir=d",
                                         "--output_dir=o", "--do_train", "--max_steps=20"};
@@ -93,78 +93,79 @@ TEST(Pretrain, APaddleNlpScriptRunsUnchanged) {
   }
 }
 
-TEST(Pretrain, RefusalsNameTheOptionTheValueAndTheWayOut) {
-  const std::vector<std::pair<std::string, std::string>> refusals = {
+TEST(Pretrain, ErrorsNameTheOptionTheValueAndTheRemedy) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
       {"--tensor_parallel_degree 2",
-       "--tensor_parallel_degree 2: this version of braid has no tensor parallelism; it takes -1 or 1"},
-      {"--sharding_parallel_degree 2", "no sharding"},
-      {"--sharding stage2", "no sharding stages 2 and 3"},
-      {"--fp16 1", "no fp16 training (--bf16 1"},
-      {"--recompute 1", "no recomputation"},
-      {"--recompute", "no recomputation"},
+       "--tensor_parallel_degree 2: this version of braid does not support tensor parallelism; use -1 or 1"},
+      {"--sharding_parallel_degree 2", "support sharding"},
+      {"--sharding stage2", "support sharding stages 2 and 3"},
+      {"--fp16 1", "support fp16 training (--bf16 1"},
+      {"--recompute 1", "support recomputation"},
+      {"--recompute", "support recomputation"},
       {"--pipeline_schedule_mode ZBH9", "there is no pipeline schedule mode \"ZBH9\": did you mean ZBH1?"},
       {"--virtual_pp_degree 2", "1F1B runs with 1 chunk per rank, got 2"},
       {"--pipeline_schedule_mode ZBVPP --virtual_pp_degree 3", "ZBVPP runs with 2 chunks per rank, got 3"},
-      {"--pipeline_schedule_mode csv:x --virtual_pp_degree 3", "the file says how many chunks a rank has"},
+      {"--pipeline_schedule_mode csv:x --virtual_pp_degree 3",
+       "the file defines the number of chunks per rank"},
       {"--schedule_times 1,2",
        "--schedule_times must be 3 numbers (F,I,W) or 4 (F,I,W,MESSAGE), got 2: '1,2'"},
       {"--schedule_memory_limit 0", "--schedule_memory_limit"},
       {"--profile_steps 3,2",
        "--profile_steps must be two steps A,B with 1 <= A <= B, as in 10,12; got '3,2'"},
-      {"--sequence_parallel 1", "no sequence parallelism"},
-      {"--sep_parallel_degree 2", "no segment parallelism"},
-      {"--context_parallel_degree 2", "no context parallelism"},
-      {"--hybrid_parallel_topo_order sharding_first", "no other order of ranks"},
-      {"--report_to wandb", "no other place for metrics"},
-      {"--resume_from_checkpoint x", "no checkpoints to go on from"},
-      {"--save_strategy steps", "no checkpoints"},
+      {"--sequence_parallel 1", "support sequence parallelism"},
+      {"--sep_parallel_degree 2", "support segment parallelism"},
+      {"--context_parallel_degree 2", "support context parallelism"},
+      {"--hybrid_parallel_topo_order sharding_first", "support other rank orders"},
+      {"--report_to wandb", "support destinations for metrics other than"},
+      {"--resume_from_checkpoint x", "support resuming from checkpoints"},
+      {"--save_strategy steps", "support checkpoints"},
       {"--save_steps 20", "--save_steps 20: a checkpoint would be due within 20 steps"},
-      {"--do_predict 1", "no evaluation on the test part"},
+      {"--do_predict 1", "support evaluation on the test set"},
       {"--pipeline_parallel_config enable_timer", "--pipeline_parallel_config enable_timer: this version"},
       {"--learning_rates 1", "--learning_rates: there is no such option; did you mean learning_rate?"},
       {"--max_steps=7", "--max_steps is given twice, as '20' and as '7'"},
-      {"--bf16 --fp16_opt_level O0", "contradict each other"},
+      {"--bf16 --fp16_opt_level O0", "conflict; omit one"},
       {"--lr_scheduler_type constant --warmup_steps 5", "use constant_with_warmup"},
       {"--warmup_steps 21", "the warm-up of 21 steps must end before the decay does, at step 20"},
-      {"--learning_rate 1e-6", "--min_learning_rate must not be above --learning_rate, got 1e-05 and 1e-06"},
-      {"--split 0,1,1", "--do_train needs a training part, but --split is 0,1,1"},
-      {"--do_eval --split 1", "--do_eval needs a validation part"},
+      {"--learning_rate 1e-6", "--min_learning_rate must not exceed --learning_rate, got 1e-05 and 1e-06"},
+      {"--split 0,1,1", "--do_train needs a training set, but --split is 0,1,1"},
+      {"--do_eval --split 1", "--do_eval needs a validation set"},
       {"--split 1,x", "--split must be 1 to 3 numbers"},
       {"run.yaml", "unexpected argument 'run.yaml'"},
   };
-  for (const auto& [more, message] : refusals) {
-    EXPECT_THAT(refusal_of([&, &more = more] { parse_pretrain(with(more)); }), HasSubstr(message)) << more;
+  for (const auto& [more, message] : cases) {
+    EXPECT_THAT(error_of([&, &more = more] { parse_pretrain(with(more)); }), HasSubstr(message)) << more;
   }
 }
 
-TEST(Pretrain, WhatMustBeGivenIsAskedFor) {
-  const auto refusal = [](PretrainOptions options) { return refusal_of([&] { validate(options); }); };
+TEST(Pretrain, MissingRequiredOptionsAreNamed) {
+  const auto error_in = [](PretrainOptions options) { return error_of([&] { validate(options); }); };
   const PretrainOptions good{
       .model_name_or_path = "m", .input_dir = "d", .do_train = true, .max_steps = 5, .output_dir = "o"};
-  EXPECT_EQ(refusal(good), "accepted");
+  EXPECT_EQ(error_in(good), "accepted");
   PretrainOptions options = good;
   options.do_train = false;
-  EXPECT_THAT(refusal(options), HasSubstr("nothing to do"));
+  EXPECT_THAT(error_in(options), HasSubstr("nothing to do"));
   options = good;
   options.max_steps = -1;
-  EXPECT_THAT(refusal(options), HasSubstr("--max_steps must be given"));
+  EXPECT_THAT(error_in(options), HasSubstr("--max_steps is required"));
   options = good;
   options.model_name_or_path.clear();
-  EXPECT_THAT(refusal(options), HasSubstr("--model_name_or_path must be given"));
+  EXPECT_THAT(error_in(options), HasSubstr("--model_name_or_path is required"));
   options = good;
   options.output_dir.clear();
-  EXPECT_THAT(refusal(options), HasSubstr("--output_dir must be given"));
+  EXPECT_THAT(error_in(options), HasSubstr("--output_dir is required"));
   options = good;
   options.input_dir.clear();
-  EXPECT_THAT(refusal(options), HasSubstr("--input_dir must be given"));
+  EXPECT_THAT(error_in(options), HasSubstr("--input_dir is required"));
   options.synthetic_data = true;
-  EXPECT_EQ(refusal(options), "accepted");
+  EXPECT_EQ(error_in(options), "accepted");
   options = good;
   options.max_seq_length = 0;
-  EXPECT_THAT(refusal(options), HasSubstr("--max_seq_length must be a whole number, >= 1, got '0'"));
+  EXPECT_THAT(error_in(options), HasSubstr("--max_seq_length must be a whole number, >= 1, got '0'"));
 }
 
-TEST(Pretrain, SettingsThatMakeNoDifferenceAreNoted) {
+TEST(Pretrain, SettingsWithoutEffectAreNoted) {
   EXPECT_THAT(parse_pretrain(with("")).notes, IsEmpty());
   EXPECT_THAT(parse_pretrain(with("--eval_iters 3")).notes,
               ElementsAre("--eval_iters has no effect: do_eval is off"));
@@ -184,7 +185,7 @@ TEST(Pretrain, PipelineWordsSetTheOptionOfThatName) {
   EXPECT_THAT(command.notes, ElementsAre(HasSubstr("disable_p2p_cache_shape has no effect")));
 }
 
-TEST(Pretrain, FlagsWinOverTheFile) {
+TEST(Pretrain, FlagsOverrideTheFile) {
   const ScratchDirectory directory;
   const std::string file = directory.write("run.json", R"({
     "model_name_or_path": "braid/llama-tiny", "input_dir": "d", "output_dir": "o", "do_train": true,
@@ -197,22 +198,22 @@ TEST(Pretrain, FlagsWinOverTheFile) {
   EXPECT_TRUE(options.bf16);
 
   const std::string bad = directory.write("bad.json", "{\n\"max_step\": 10}");
-  EXPECT_THAT(refusal_of([&] { parse_pretrain(std::vector<std::string>{bad}); }),
+  EXPECT_THAT(error_of([&] { parse_pretrain(std::vector<std::string>{bad}); }),
               HasSubstr("bad.json:2: max_step: there is no such option; did you mean max_steps?"));
   const std::string wrong = directory.write("wrong.json", "{\"max_steps\": \"many\"}");
-  EXPECT_THAT(refusal_of([&] { parse_pretrain(std::vector<std::string>{wrong}); }),
+  EXPECT_THAT(error_of([&] { parse_pretrain(std::vector<std::string>{wrong}); }),
               HasSubstr("wrong.json:1: max_steps must be a whole number, -1 or >= 1, got 'many'"));
-  EXPECT_THAT(refusal_of([&] { parse_pretrain(std::vector<std::string>{"train"}); }),
-              HasSubstr("'train' is not a file of options"));
+  EXPECT_THAT(error_of([&] { parse_pretrain(std::vector<std::string>{"train"}); }),
+              HasSubstr("'train' is not an option file"));
 }
 
-TEST(Pretrain, AYamlFileGivesTheSameAsAJsonFile) {
+TEST(Pretrain, YamlAndJsonFilesAreEquivalent) {
   const ScratchDirectory directory;
   const std::string yaml = directory.write(
       "run.yaml",
       "model_name_or_path: llama-tiny\ninput_dir: d\noutput_dir: o\ndo_train: yes\nmax_steps: 10\n");
   if (!has_yaml()) {
-    EXPECT_THAT(refusal_of([&] { parse_pretrain(std::vector<std::string>{yaml}); }),
+    EXPECT_THAT(error_of([&] { parse_pretrain(std::vector<std::string>{yaml}); }),
                 HasSubstr("BRAID_WITH_YAML"));
     return;
   }
@@ -223,12 +224,12 @@ TEST(Pretrain, AYamlFileGivesTheSameAsAJsonFile) {
             parse_pretrain(std::vector<std::string>{json}).options);
 }
 
-TEST(Pretrain, OneRankAStage) {
+TEST(Pretrain, OneRankPerStage) {
   EXPECT_NO_THROW(require_world_size({}, 1));
   EXPECT_THAT(
-      refusal_of([] { require_world_size({.pipeline_parallel_degree = 2}, 4); }),
-      HasSubstr("there are 4 ranks, but --pipeline_parallel_degree is 2: this version of braid has no data "
-                "parallelism, so start 2 ranks"));
+      error_of([] { require_world_size({.pipeline_parallel_degree = 2}, 4); }),
+      HasSubstr("the job has 4 ranks, but --pipeline_parallel_degree is 2: this version of braid does not "
+                "support data parallelism; start 2 ranks"));
 }
 
 TEST(Pretrain, WarmupSeedsAndSplit) {
@@ -245,7 +246,7 @@ TEST(Pretrain, WarmupSeedsAndSplit) {
   }
 }
 
-TEST(ResolveModel, OverridesKeepDerivedSizesInStep) {
+TEST(ResolveModel, OverridesUpdateDerivedSizes) {
   const ModelConfig config = resolve_model({.model_name_or_path = "llama-7b",
                                             .vocab_size = 100,
                                             .hidden_size = 96,
@@ -265,7 +266,7 @@ TEST(ResolveModel, OverridesKeepDerivedSizesInStep) {
   EXPECT_THROW(resolve_model({.model_name_or_path = "llama-7b", .num_attention_heads = 5}), ConfigError);
 }
 
-TEST(ResolveModel, AFreshModelGetsRoomForTheDataAndTheTokenizer) {
+TEST(ResolveModel, AModelFromScratchFitsTheDataAndTheTokenizer) {
   const PretrainOptions options{.model_name_or_path = "llama-tiny", .max_seq_length = 300};
   EXPECT_EQ(resolve_model(options, 1000).vocab_size, 1024);
   EXPECT_EQ(resolve_model(options, 1025).vocab_size, 1152);
@@ -273,11 +274,11 @@ TEST(ResolveModel, AFreshModelGetsRoomForTheDataAndTheTokenizer) {
   PretrainOptions small = options;
   small.vocab_size = 500;
   EXPECT_EQ(resolve_model(small, 500).vocab_size, 500);
-  EXPECT_THAT(refusal_of([&] { resolve_model(small, 501); }),
+  EXPECT_THAT(error_of([&] { resolve_model(small, 501); }),
               HasSubstr("the tokenizer has 501 pieces, but the model's vocab_size is 500"));
 }
 
-TEST(ResolveModel, WeightsToContinueFromFixTheShapes) {
+TEST(ResolveModel, WeightsToContinueFromDetermineTheShapes) {
   const ScratchDirectory directory;
   directory.write("m/config.json",
                   R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 256,
@@ -285,28 +286,28 @@ TEST(ResolveModel, WeightsToContinueFromFixTheShapes) {
   PretrainOptions options{
       .model_name_or_path = directory.file("m"), .continue_training = true, .max_seq_length = 128};
   EXPECT_EQ(resolve_model(options, 200).vocab_size, 256);
-  EXPECT_THAT(refusal_of([&] { resolve_model(options, 300); }), HasSubstr("the tokenizer has 300 pieces"));
+  EXPECT_THAT(error_of([&] { resolve_model(options, 300); }), HasSubstr("the tokenizer has 300 pieces"));
   options.hidden_size = 64;
   options.rms_norm_eps = 1e-5;
   EXPECT_EQ(resolve_model(options).rms_norm_eps, 1e-5);
   options.hidden_size = 128;
-  EXPECT_THAT(refusal_of([&] { resolve_model(options); }),
-              HasSubstr("--hidden_size 128 contradicts the weights of --model_name_or_path, which have 64"));
+  EXPECT_THAT(
+      error_of([&] { resolve_model(options); }),
+      HasSubstr("--hidden_size 128 conflicts with the weights of --model_name_or_path, which have 64"));
   options.hidden_size.reset();
   options.max_seq_length = 129;
-  EXPECT_THAT(refusal_of([&] { resolve_model(options); }), HasSubstr("--max_seq_length 129 is longer than"));
-  EXPECT_THAT(
-      refusal_of([] { resolve_model({.model_name_or_path = "llama-7b", .continue_training = true}); }),
-      HasSubstr("must be a directory with them, got 'llama-7b'"));
+  EXPECT_THAT(error_of([&] { resolve_model(options); }), HasSubstr("--max_seq_length 129 is longer than"));
+  EXPECT_THAT(error_of([] { resolve_model({.model_name_or_path = "llama-7b", .continue_training = true}); }),
+              HasSubstr("to be a directory with weights, got 'llama-7b'"));
 }
 
 TEST(ResolveModel, EveryStageNeedsALayer) {
   EXPECT_NO_THROW(resolve_model({.model_name_or_path = "llama-tiny", .pipeline_parallel_degree = 4}));
   EXPECT_THAT(
-      refusal_of([] { resolve_model({.model_name_or_path = "llama-tiny", .pipeline_parallel_degree = 5}); }),
+      error_of([] { resolve_model({.model_name_or_path = "llama-tiny", .pipeline_parallel_degree = 5}); }),
       HasSubstr(
           "the model has 4 decoder layers, fewer than the 5 stages of --pipeline_parallel_degree 5 with 1 "
-          "chunk a rank"));
+          "chunk per rank"));
 }
 
 }  // namespace

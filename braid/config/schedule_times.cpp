@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "braid/base/error.h"
+#include "braid/base/text.h"
 #include "braid/config/text_file.h"
 #include "braid/schedule/workload.h"
 
@@ -27,21 +28,23 @@ schedule::Durations read_times(const std::string& path) {
     }
     return durations;
   } catch (const nlohmann::json::exception& error) {
-    throw ConfigError(cat(path, " is no file of stage times (as --profile_steps writes): ", error.what()));
+    throw ConfigError(
+        cat(path, " is not a file of stage times (as written by --profile_steps): ", error.what()));
   }
 }
 
 }  // namespace
 
 schedule::Durations parse_schedule_times(std::string_view text, const schedule::PipelineShape& shape,
-                                         std::string_view called) {
+                                         std::string_view option_name) {
   constexpr std::string_view kFile = "file:";
-  if (!text.starts_with(kFile)) return schedule::parse_durations(text, shape.chunks_per_rank, called);
+  if (!text.starts_with(kFile)) return schedule::parse_durations(text, shape.chunks_per_rank, option_name);
   const std::string path(text.substr(kFile.size()));
   schedule::Durations durations = read_times(path);
-  require<ConfigError>(std::ssize(durations.stages) == shape.stages(), called, " ", text, " has times of ",
-                       durations.stages.size(), " stages, but ", shape.ranks, " ranks with ",
-                       shape.chunks_per_rank, " chunks each have ", shape.stages());
+  require<ConfigError>(std::ssize(durations.stages) == shape.stages(), option_name, " ", text,
+                       " has times for ", counted(std::ssize(durations.stages), "stage"),
+                       ", but the pipeline has ", shape.stages(), " (", counted(shape.ranks, "rank"), ", ",
+                       counted(shape.chunks_per_rank, "chunk"), " per rank)");
   return durations;
 }
 

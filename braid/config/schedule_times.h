@@ -1,4 +1,4 @@
-// How long the stages of a pipeline take, as text: given by hand, or as a profile wrote it.
+// Times of pipeline stages as text: given by hand or written by a profile.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace braid::config {
 
-/// The durations that `text` gives: schedule::parse_durations' numbers, or file:PATH with what to_json wrote,
-/// which must be for shape.stages() stages. Throws ConfigError, which names `called`, if it is neither.
+/// The durations given by `text`: numbers for schedule::parse_durations, or file:PATH with the output of
+/// to_json for shape.stages() stages. Throws ConfigError, naming `option_name`, if it is neither.
 schedule::Durations parse_schedule_times(std::string_view text, const schedule::PipelineShape& shape,
-                                         std::string_view called);
+                                         std::string_view option_name);
 
-/// One JSON object: "stages", a list with "forward", "backward_input", "backward_weight" and, if it has a
-/// time of its own, "fused_backward" of each; and "communication". In seconds; numbers read back exactly.
+/// One JSON object: "stages", a list with "forward", "backward_input", "backward_weight" and, if timed
+/// separately, "fused_backward" of each; and "communication". In seconds; numbers read back exactly.
 std::string to_json(const schedule::Durations& durations);
 
 }  // namespace braid::config

@@ -16,7 +16,7 @@ const schedule::Durations kDurations = {.stages = {{Seconds(0.1), Seconds(0.2), 
                                                    {Seconds(1.0 / 3), Seconds(2), Seconds(3), Seconds(4)}},
                                         .communication = Seconds(1e-5)};
 
-std::string refusal(const std::string& text, const schedule::PipelineShape& shape) {
+std::string error_of(const std::string& text, const schedule::PipelineShape& shape) {
   try {
     parse_schedule_times(text, shape, "--times");
   } catch (const ConfigError& error) {
@@ -25,7 +25,7 @@ std::string refusal(const std::string& text, const schedule::PipelineShape& shap
   return "was accepted";
 }
 
-TEST(ScheduleTimes, NumbersAreSharedAmongChunks) {
+TEST(ScheduleTimes, NumbersAreDividedAmongChunks) {
   EXPECT_EQ(parse_schedule_times("2,4,6", {.ranks = 3, .chunks_per_rank = 2}, "--times"),
             (schedule::Durations{.stages = {{Seconds(1), Seconds(2), Seconds(3)}}}));
 }
@@ -34,16 +34,16 @@ TEST(ScheduleTimes, FilesReadBackExactly) {
   const ScratchDirectory directory;
   const std::string path = directory.write("times.json", to_json(kDurations));
   EXPECT_EQ(parse_schedule_times("file:" + path, {.ranks = 2}, "--times"), kDurations);
-  EXPECT_THAT(refusal("file:" + path, {.ranks = 2, .chunks_per_rank = 2}),
-              HasSubstr("has times of 2 stages, but 2 ranks with 2 chunks each have 4"));
+  EXPECT_THAT(error_of("file:" + path, {.ranks = 2, .chunks_per_rank = 2}),
+              HasSubstr("has times for 2 stages, but the pipeline has 4 (2 ranks, 2 chunks per rank)"));
 }
 
-TEST(ScheduleTimes, RefusesFilesThatAreNone) {
+TEST(ScheduleTimes, RejectsOtherFiles) {
   const ScratchDirectory directory;
-  EXPECT_THAT(refusal("file:" + directory.write("a", "{}"), {}), HasSubstr("is no file of stage times"));
-  EXPECT_THAT(refusal("file:" + directory.write("b", "F,I"), {}), HasSubstr("is no file of stage times"));
-  EXPECT_THAT(refusal("file:/no/such", {}), HasSubstr("/no/such"));
-  EXPECT_THAT(refusal("1,2", {}), HasSubstr("--times must be 3 numbers"));
+  EXPECT_THAT(error_of("file:" + directory.write("a", "{}"), {}), HasSubstr("is not a file of stage times"));
+  EXPECT_THAT(error_of("file:" + directory.write("b", "F,I"), {}), HasSubstr("is not a file of stage times"));
+  EXPECT_THAT(error_of("file:/no/such", {}), HasSubstr("/no/such"));
+  EXPECT_THAT(error_of("1,2", {}), HasSubstr("--times must be 3 numbers"));
 }
 
 }  // namespace

@@ -16,11 +16,11 @@ std::string read_text_file(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   require<ConfigError>(std::filesystem::exists(status), "'", path, "' does not exist");
-  require<ConfigError>(std::filesystem::is_regular_file(status), "'", path, "' is not a plain file");
+  require<ConfigError>(std::filesystem::is_regular_file(status), "'", path, "' is not a regular file");
   const uintmax_t size = std::filesystem::file_size(path, error);
   require<ConfigError>(!error, "cannot read '", path, "': ", error.message());
   require<ConfigError>(size <= kLargest, "'", path, "' has ", size,
-                       " bytes; a file of settings has at most 64 MiB: is it the right file?");
+                       " bytes; configuration files are limited to 64 MiB: is it the right file?");
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   require<ConfigError>(in.good(), "cannot read '", path, "': ", std::strerror(errno));

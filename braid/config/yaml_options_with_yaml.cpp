@@ -11,7 +11,7 @@ std::string place(std::string_view file_name, const YAML::Mark& mark) {
 }
 
 std::string scalar_text(const YAML::Node& value, const std::string& label) {
-  require<ConfigError>(!value.IsNull(), label, " has no value; leave the name out to keep the default");
+  require<ConfigError>(!value.IsNull(), label, " has no value; omit it to keep the default");
   require<ConfigError>(value.IsScalar(), label, " must be a single value, got a ",
                        value.IsMap() ? "map" : "list", "; options are a flat list of names and values");
   return value.Scalar();
@@ -24,7 +24,7 @@ std::vector<Assignment> assignments_of(const YAML::Node& document, std::string_v
                        ": expected lines of the form name: value");
   for (const auto& entry : document) {
     const std::string where = place(file_name, entry.first.Mark());
-    require<ConfigError>(entry.first.IsScalar(), where, ": the name of an option must be a plain text");
+    require<ConfigError>(entry.first.IsScalar(), where, ": option names must be plain strings");
     const std::string name = entry.first.Scalar();
     const std::string label = where + ": " + name;
     for (const Assignment& earlier : assignments) {
@@ -47,7 +47,7 @@ std::vector<Assignment> parse_yaml_options(std::string_view text, std::string_vi
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
     require<ConfigError>(documents.size() <= 1, file_name, " holds ", documents.size(),
-                         " YAML documents; a file of options holds one");
+                         " YAML documents; an option file holds one");
     return documents.empty() ? std::vector<Assignment>() : assignments_of(documents.front(), file_name);
   } catch (const YAML::Exception& error) {
     throw ConfigError(cat(place(file_name, error.mark), ": not valid YAML: ", error.msg));

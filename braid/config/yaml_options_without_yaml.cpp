@@ -5,7 +5,7 @@ namespace braid::config {
 
 std::vector<Assignment> parse_yaml_options(std::string_view, std::string_view file_name) {
   throw ConfigError(
-      cat(file_name, ": this build has no YAML: configure with BRAID_WITH_YAML=ON, or use JSON"));
+      cat(file_name, ": this build does not support YAML: configure with BRAID_WITH_YAML=ON, or use JSON"));
 }
 
 bool has_yaml() { return false; }

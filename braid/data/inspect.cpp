@@ -48,7 +48,7 @@ ShownDocument show(const IndexedReader& reader, const Tokenizer& tokenizer, int6
   ShownDocument shown{.document = document, .tokens = document_tokens(reader, document), .text = ""};
   std::vector<int64_t> ids;
   for (int64_t s = reader.document_begin(document); s < reader.document_begin(document + 1); ++s) {
-    // A token that shows is at least one byte, so that many tokens are enough, and a few that do not show.
+    // A visible token is at least one byte long; a few more tokens allow for invisible ones.
     const int64_t wanted =
         std::min<int64_t>(reader.sequence_length(s), bytes_shown + 8 - static_cast<int64_t>(ids.size()));
     const size_t had = ids.size();
@@ -56,7 +56,7 @@ ShownDocument show(const IndexedReader& reader, const Tokenizer& tokenizer, int6
     reader.read(s, 0, wanted, ids.data() + had);
   }
   std::string text = tokenizer.decode(ids);
-  replace_invalid_utf8(text);  // a character may be cut in two, or the tokens may be bytes of anything
+  replace_invalid_utf8(text);  // a character may be split, or the tokens may be arbitrary bytes
   shown.text = utf8_prefix(text, static_cast<size_t>(bytes_shown));
   shown.whole = shown.text.size() == text.size() && static_cast<int64_t>(ids.size()) == shown.tokens;
   return shown;
@@ -91,7 +91,7 @@ std::string bars(const std::vector<LengthBucket>& lengths) {
   for (const LengthBucket& b : lengths) {
     const std::string name = label(b), count = std::to_string(b.documents);
     const auto marks =
-        static_cast<size_t>((b.documents * kWidest + most - 1) / most);  // at least one if there is one
+        static_cast<size_t>((b.documents * kWidest + most - 1) / most);  // at least one unless empty
     text +=
         "  " + name + std::string(label_width - name.size() + 2 + count_width - count.size(), ' ') + count;
     if (marks > 0) text += "  " + std::string(marks, '#');
@@ -130,22 +130,23 @@ Inspection inspect(const InspectOptions& options) {
 std::string to_text(const Inspection& found) {
   const auto bin_bytes = static_cast<uint64_t>(found.tokens * bytes_of(found.token_type));
   std::string text =
-      cat(found.prefix, ": ", found.documents, " documents, ", found.sequences, " sequences, ", found.tokens,
-          " tokens of ", name_of(found.token_type), " (", bytes_text(bin_bytes), ")\n");
+      cat(found.prefix, ": ", counted(found.documents, "document"), ", ", counted(found.sequences, "sequence"),
+          ", ", counted(found.tokens, "token"), " of ", name_of(found.token_type), " (",
+          bytes_text(bin_bytes), ")\n");
   if (found.documents > 0) {
-    text += cat("tokens a document: shortest ", found.shortest_tokens, ", median ", found.median_tokens,
+    text += cat("tokens per document: shortest ", found.shortest_tokens, ", median ", found.median_tokens,
                 ", mean ", fixed(found.mean_tokens, 1), ", longest ", found.longest_tokens, "\n",
                 bars(found.lengths));
   }
   if (found.largest_token >= 0) {
     text += cat("largest token id ", found.largest_token,
-                found.vocabulary_size ? cat(", every id is below the vocabulary's ", *found.vocabulary_size)
+                found.vocabulary_size ? cat(", within the vocabulary of ", *found.vocabulary_size)
                                       : std::string(),
                 "\n");
   }
   for (const ShownDocument& shown : found.shown) {
-    text += cat("document ", shown.document, ", ", shown.tokens, " tokens",
-                shown.whole ? ":" : ", begins:", "\n", quoted(shown.text));
+    text += cat("document ", shown.document, ", ", counted(shown.tokens, "token"),
+                shown.whole ? ":" : ", beginning:", "\n", quoted(shown.text));
   }
   return text;
 }

@@ -29,7 +29,7 @@ std::vector<int64_t> byte_ids(const std::string& text) {
 
 class Inspect : public testing::Test {
  protected:
-  // Replaces the folder's name, which differs in every run.
+  // Replaces the directory's name, which differs in every run.
   std::string text(const Inspection& inspection) const {
     std::string out = to_text(inspection);
     return out.replace(out.find(prefix_), prefix_.size(), "corpus");
@@ -43,16 +43,16 @@ TEST_F(Inspect, ShowsCountsLengthsAndDocuments) {
                                        byte_ids("x"), byte_ids("five!"), byte_ids("sixty")});
   EXPECT_EQ(text(inspect({.prefix = prefix_, .tokenizer = "byte", .bytes_shown = 12})),
             "corpus: 5 documents, 5 sequences, 54 tokens of uint16 (108 B)\n"
-            "tokens a document: shortest 2, median 6, mean 10.8, longest 28\n"
+            "tokens per document: shortest 2, median 6, mean 10.8, longest 28\n"
             "  2 to 3    1  ####################\n"
             "  4 to 7    2  ########################################\n"
             "  8 to 15   1  ####################\n"
             "  16 to 31  1  ####################\n"
-            "largest token id 256, every id is below the vocabulary's 257\n"
+            "largest token id 256, within the vocabulary of 257\n"
             "document 0, 12 tokens:\n"
             "  | hello\n"
             "  | world\n"
-            "document 1, 28 tokens, begins:\n"
+            "document 1, 28 tokens, beginning:\n"
             "  | ?[31mred\tone\n"
             "document 2, 2 tokens:\n"
             "  | x\n");
@@ -71,7 +71,7 @@ TEST_F(Inspect, DocumentsOfSeveralSequencesCountOnce) {
   writer.add_sequence(std::vector<int64_t>{97});
   writer.add_sequence(std::vector<int64_t>{98, 99});
   writer.end_document();
-  writer.end_document();  // an empty one
+  writer.end_document();  // an empty document
   writer.finish();
   const auto found = inspect({.prefix = prefix_, .tokenizer = "byte"});
   EXPECT_EQ(found.sequences, 2);
@@ -84,13 +84,13 @@ TEST_F(Inspect, DocumentsOfSeveralSequencesCountOnce) {
   EXPECT_TRUE(found.shown[0].whole);
 }
 
-TEST_F(Inspect, EmptyFilesAreFilesToo) {
+TEST_F(Inspect, EmptyFilesAreValid) {
   write_documents(prefix_, {});
   EXPECT_EQ(text(inspect({.prefix = prefix_, .tokenizer = "byte"})),
             "corpus: 0 documents, 0 sequences, 0 tokens of uint16 (0 B)\n");
 }
 
-TEST_F(Inspect, FindsDamageAndStrangeIds) {
+TEST_F(Inspect, FindsDamageAndIdsOutsideTheVocabulary) {
   write_documents(prefix_, std::vector<std::vector<int64_t>>{{1, 2, 3}, {4, 300}});
   EXPECT_THAT([&] { inspect({.prefix = prefix_, .tokenizer = "byte"}); }, says<DataError>("300"));
   EXPECT_THAT([&] { inspect({.prefix = prefix_, .vocabulary_size = 300}); }, says<DataError>("corpus.bin"));

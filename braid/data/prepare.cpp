@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Batch {
   std::vector<std::string> texts;
-  int64_t done_bytes = 0;  // of the input, with this batch
+  int64_t done_bytes = 0;  // of the input, including this batch
 };
 
 struct Encoded {
@@ -28,7 +28,7 @@ struct Encoded {
   int64_t done_bytes = 0;
 };
 
-// Threads that run tasks in the order they were given. Its destructor drops tasks not begun and joins.
+// Threads that run tasks in submission order. The destructor drops tasks not yet started and joins.
 class Workers {
  public:
   explicit Workers(int32_t count) {
@@ -86,16 +86,16 @@ void check_output(const PrepareOptions& options, const std::string& prefix) {
   for (const char* suffix : {".bin", ".idx"}) {
     require<ConfigError>(
         options.existing == Existing::kReplace || !fs::exists(prefix + suffix), prefix, suffix,
-        " exists: choose another output_prefix, or say that it is to be replaced (--overwrite)");
+        " exists: choose another output_prefix, or replace it with --overwrite 1");
   }
-  const fs::path folder = fs::path(prefix).parent_path();
+  const fs::path directory = fs::path(prefix).parent_path();
   std::error_code error;
-  if (!folder.empty()) fs::create_directories(folder, error);
-  require<DataError>(!error, "the folder ", folder.string(),
-                     " of output_prefix could not be created: ", error.message());
+  if (!directory.empty()) fs::create_directories(directory, error);
+  require<DataError>(!error, "the directory ", directory.string(),
+                     " of output_prefix cannot be created: ", error.message());
 }
 
-// Documents of about this much text go to a worker together.
+// Documents are passed to a worker in batches of about this size.
 constexpr int64_t kBatchBytes = 256 * 1024;
 
 class Preparation {
@@ -109,26 +109,27 @@ class Preparation {
     summary_.token_type = token_type_for_vocabulary(summary_.vocabulary_size);
     if (options.document_end == DocumentEnd::kEosToken) end_ = tokenizer_->eos_id();
     require<ConfigError>(options.document_end == DocumentEnd::kNone || end_, "tokenizer ", tokenizer_->name(),
-                         " has no id for the end of a document: ask for none (--append_eod 0)");
+                         " has no end-of-document token: pass --append_eod 0");
   }
 
   PrepareSummary run(const std::string& prefix) {
     const auto start = Clock::now();
     IndexedWriter writer(prefix, summary_.token_type);
     Workers workers(options_.workers);
-    std::deque<std::future<Encoded>> under_way;
+    std::deque<std::future<Encoded>> pending;
     for (auto batch = read_batch(); !batch.texts.empty(); batch = read_batch()) {
-      under_way.push_back(workers.submit(
+      pending.push_back(workers.submit(
           std::packaged_task<Encoded()>([this, waiting = std::move(batch)] { return encode(waiting); })));
-      // Enough that no worker waits for one slow document, few enough to stay in memory.
-      if (under_way.size() > 4 * static_cast<size_t>(options_.workers)) write_front(under_way, writer);
+      // Enough that no worker waits for a slow document, few enough to fit in memory.
+      if (pending.size() > 4 * static_cast<size_t>(options_.workers)) write_front(pending, writer);
     }
-    while (!under_way.empty()) write_front(under_way, writer);
+    while (!pending.empty()) write_front(pending, writer);
     summary_.text = source_.counts();
-    const std::string left_out = left_out_text(summary_.text);
-    require<ConfigError>(summary_.documents > 0, "the input holds no text: ", summary_.text.files,
-                         " file(s) read, ", summary_.empty_documents, " empty document(s)",
-                         left_out.empty() ? "" : "; " + left_out);
+    const std::string skipped = skipped_text(summary_.text);
+    require<ConfigError>(summary_.documents > 0, "the input has no text: ",
+                         counted(summary_.text.files, "file"), " read, ",
+                         counted(summary_.empty_documents, "empty document"),
+                         skipped.empty() ? "" : "; " + skipped);
     writer.finish();
     done_bytes_ = source_.done_bytes();
     report();
@@ -155,7 +156,7 @@ class Preparation {
     return batch;
   }
 
-  // Runs on the workers: touches nothing that changes.
+  // Runs on the workers: accesses only immutable state.
   Encoded encode(const Batch& batch) const {
     Encoded encoded{.documents = {}, .done_bytes = batch.done_bytes};
     for (const std::string& text : batch.texts) {
@@ -166,9 +167,9 @@ class Preparation {
     return encoded;
   }
 
-  void write_front(std::deque<std::future<Encoded>>& under_way, IndexedWriter& writer) {
-    const Encoded encoded = under_way.front().get();
-    under_way.pop_front();
+  void write_front(std::deque<std::future<Encoded>>& pending, IndexedWriter& writer) {
+    const Encoded encoded = pending.front().get();
+    pending.pop_front();
     for (const auto& ids : encoded.documents) {
       writer.add_sequence(ids);
       writer.end_document();
@@ -210,15 +211,17 @@ std::string to_text(const PrepareSummary& summary) {
   const double seconds = std::max(summary.elapsed.count(), 1e-9);
   const auto text_bytes = static_cast<double>(summary.text_bytes);
   std::string text =
-      cat(summary.documents, " documents, ", summary.tokens, " tokens (", name_of(summary.token_type), "), ",
+      cat(counted(summary.documents, "document"), ", ", counted(summary.tokens, "token"), " (",
+          name_of(summary.token_type), "), ",
           fixed(text_bytes / static_cast<double>(std::max<int64_t>(summary.tokens, 1)), 2),
-          " bytes a token\n", bytes_text(static_cast<uint64_t>(summary.text_bytes)), " of text in ",
+          " bytes per token\n", bytes_text(static_cast<uint64_t>(summary.text_bytes)), " of text in ",
           fixed(seconds, 1), " s, ", bytes_text(static_cast<uint64_t>(text_bytes / seconds)), "/s\n");
-  const std::string left_out = left_out_text(summary.text);
-  if (!left_out.empty()) text += left_out + "\n";
-  if (summary.empty_documents > 0) text += cat("left out: ", summary.empty_documents, " empty document(s)\n");
+  const std::string skipped = skipped_text(summary.text);
+  if (!skipped.empty()) text += skipped + "\n";
+  if (summary.empty_documents > 0)
+    text += cat("skipped: ", counted(summary.empty_documents, "empty document"), "\n");
   if (summary.text.invalid_utf8 > 0)
-    text += cat("not UTF-8: ", summary.text.invalid_utf8, " place(s), replaced by U+FFFD\n");
+    text += cat("not UTF-8: ", counted(summary.text.invalid_utf8, "place"), ", replaced by U+FFFD\n");
   return text;
 }
 

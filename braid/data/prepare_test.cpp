@@ -45,7 +45,7 @@ class Prepare : public testing::Test {
   ScratchDirectory folder_;
 };
 
-TEST_F(Prepare, WritesTheseBytes) {
+TEST_F(Prepare, WritesTheExpectedBytes) {
   write_corpus("{\"text\": \"ab\"}\n{\"text\": \"\"}\n{\"text\": \"c\"}\n");
   const auto summary = prepare(options());
   EXPECT_EQ(output(".bin"), std::string("a\0b\0\0\x01"
@@ -76,11 +76,11 @@ TEST_F(Prepare, TheEndOfADocumentIsOptional) {
   EXPECT_EQ(output(".bin"), std::string("a\0b\0", 4));
 }
 
-TEST_F(Prepare, TheFilesDoNotDependOnTheWorkers) {
+TEST_F(Prepare, TheFilesDoNotDependOnTheNumberOfWorkers) {
   std::string lines;
   std::vector<std::string> texts;
   for (uint64_t document = 0; document < 3000; ++document) {
-    // Lengths from 1 byte to beyond a worker's batch, so that results come back out of order.
+    // Lengths from 1 byte to more than a worker's batch, so that results finish out of order.
     const uint64_t length = document % 500 == 0 ? 400'000 : philox(3, document)[0] % 900 + 1;
     texts.emplace_back(length, static_cast<char>('a' + document % 26));
     lines += "{\"text\": \"" + texts.back() + "\"}\n";
@@ -111,7 +111,7 @@ TEST_F(Prepare, TheFilesDoNotDependOnTheWorkers) {
   }
 }
 
-TEST_F(Prepare, RefusesBeforeItWorksAndLeavesNothing) {
+TEST_F(Prepare, RejectsInvalidOptionsAndLeavesNoFiles) {
   write_corpus("{\"text\": \"ab\"}\n");
   const auto with = [this](auto change) {
     auto changed = options();
@@ -124,7 +124,7 @@ TEST_F(Prepare, RefusesBeforeItWorksAndLeavesNothing) {
   EXPECT_THAT(with([&](auto& o) { o.output_prefix = folder_.file(""); }),
               says<ConfigError>("output_prefix must name files"));
   EXPECT_THAT(with([&](auto& o) { o.output_prefix = folder_.file("corpus.jsonl/x"); }),
-              says<DataError>("could not be created"));
+              says<DataError>("cannot be created"));
   EXPECT_THAT(with([](auto& o) { o.tokenizer = "gpt2"; }), says<ConfigError>("tokenizer 'gpt2' is unknown"));
   EXPECT_THAT(with([](auto& o) { o.text.inputs = {"/none"}; }),
               says<ConfigError>("/none: there is no such file"));
@@ -136,13 +136,13 @@ TEST_F(Prepare, RefusesBeforeItWorksAndLeavesNothing) {
   prepare([&] {
     auto replacing = options();
     replacing.existing = Existing::kReplace;
-    replacing.output_prefix += ".bin";  // means the same pair
+    replacing.output_prefix += ".bin";  // the same pair
     return replacing;
   }());
   EXPECT_THAT(files_of_output(), testing::UnorderedElementsAre("tokens.bin", "tokens.idx"));
 }
 
-TEST_F(Prepare, AnErrorOnTheWayLeavesNoFile) {
+TEST_F(Prepare, AnErrorDuringTheRunLeavesNoFiles) {
   std::string lines;
   for (int i = 0; i < 5000; ++i) lines += "{\"text\": \"" + std::string(300, 'x') + "\"}\n";
   write_corpus(lines + "damaged\n");
@@ -156,11 +156,11 @@ TEST_F(Prepare, AnErrorOnTheWayLeavesNoFile) {
   EXPECT_TRUE(files_of_output().empty());
   write_corpus("\n{\"text\": \"\"}\n");
   EXPECT_THAT([&] { prepare(options()); },
-              says<ConfigError>("holds no text: 1 file(s) read, 1 empty document(s)"));
+              says<ConfigError>("has no text: 1 file read, 1 empty document"));
   EXPECT_TRUE(files_of_output().empty());
 }
 
-TEST(PrepareSummaryText, SaysWhatWasWrittenAndLeftOut) {
+TEST(PrepareSummaryText, ListsWhatWasWrittenAndSkipped) {
   const PrepareSummary summary{.documents = 3,
                                .empty_documents = 1,
                                .tokens = 1000,
@@ -168,11 +168,11 @@ TEST(PrepareSummaryText, SaysWhatWasWrittenAndLeftOut) {
                                .text = {.files = 4, .binary = 2, .invalid_utf8 = 5},
                                .elapsed = std::chrono::seconds(2)};
   EXPECT_EQ(to_text(summary),
-            "3 documents, 1000 tokens (uint16), 4.10 bytes a token\n"
+            "3 documents, 1000 tokens (uint16), 4.10 bytes per token\n"
             "4.00 KiB of text in 2.0 s, 2.00 KiB/s\n"
-            "left out: 2 binary\n"
-            "left out: 1 empty document(s)\n"
-            "not UTF-8: 5 place(s), replaced by U+FFFD\n");
+            "skipped: 2 binary\n"
+            "skipped: 1 empty document\n"
+            "not UTF-8: 5 places, replaced by U+FFFD\n");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the tests of this folder share: whole files as strings.
+// Helpers for the tests of this folder: files as strings.
 #pragma once
 
 #include <fstream>
@@ -20,7 +20,7 @@ inline void write_bytes(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-/// A token file of one document per entry of `documents`.
+/// Writes a token file with one document per entry of `documents`.
 inline void write_documents(const std::string& prefix, std::span<const std::vector<int64_t>> documents,
                             TokenType type = TokenType::kU16) {
   IndexedWriter writer(prefix, type);

@@ -1,5 +1,5 @@
-// A hash that the golden values of the tests were computed with, outside braid: FNV-1a over 64-bit
-// little-endian values.
+// The hash of the tests' golden values, which were computed outside braid: FNV-1a over 64-bit little-endian
+// values.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ BatchReader::BatchReader(const TokenDataset& dataset, const BatchGeometry& geome
   require<ConfigError>(geometry.microbatches >= 1, "gradient_accumulation_steps must be >= 1, got ",
                        geometry.microbatches);
   require<ConfigError>(0 <= geometry.data_rank && geometry.data_rank < geometry.data_world, "data rank ",
-                       geometry.data_rank, " is not one of ", geometry.data_world);
+                       geometry.data_rank, " is not in [0, ", geometry.data_world, ")");
 }
 
 int64_t BatchReader::samples_per_step() const {

@@ -1,4 +1,4 @@
-// From samples to the tensors that a data rank trains on.
+// Assembly of samples into the tensors that a data rank trains on.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@
 
 namespace braid::data {
 
-/// The label of a position that adds no loss: padding.
+/// The label of padding, which does not contribute to the loss.
 inline constexpr int64_t kIgnoredLabel = -100;
 
 struct BatchGeometry {
@@ -27,15 +27,15 @@ struct Batch {
   int64_t valid_labels = 0;
 };
 
-/// Reads a dataset in order. What a rank gets is a function of the number of samples that all ranks consumed
-/// before the step, of the microbatch and of the geometry, and of nothing else: a resumed run goes on where
-/// the number says, also with another geometry. Const members may be called from many threads.
+/// Reads a dataset in order. A rank's data is a function of the number of samples consumed by all ranks before
+/// the step, the microbatch and the geometry only: a resumed run continues at that number, even with another
+/// geometry. Const members are thread-safe.
 class BatchReader {
  public:
-  /// `dataset` must outlive the reader. Throws ConfigError for a geometry that is none.
+  /// `dataset` must outlive the reader. Throws ConfigError for an invalid geometry.
   BatchReader(const TokenDataset& dataset, const BatchGeometry& geometry);
 
-  /// Samples that all data ranks together consume in one step.
+  /// Samples consumed by all data ranks together in one step.
   int64_t samples_per_step() const;
 
   /// This rank's microbatch 0 <= `microbatch` < geometry.microbatches of the step that begins after
@@ -43,10 +43,10 @@ class BatchReader {
   /// data_rank) * microbatch_size + j. Throws InternalError beyond the dataset.
   Batch microbatch_after(int64_t consumed_samples, int64_t microbatch) const;
 
-  /// The same for step 0, 1, ... of a run that began at sample 0 with this geometry.
+  /// The microbatch of step 0, 1, ... of a run that started at sample 0 with this geometry.
   Batch microbatch(int64_t step, int64_t microbatch) const;
 
-  /// All microbatches of the step on this rank, one after another: [microbatches * microbatch_size, s].
+  /// All microbatches of the step on this rank, concatenated: [microbatches * microbatch_size, s].
   Batch step_batch(int64_t step) const;
 
  private:

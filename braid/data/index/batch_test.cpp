@@ -55,7 +55,7 @@ TEST_F(Batches, DataRanksTogetherReadEverySampleInOrder) {
   const TokenDataset data = dataset({.sequence_length = 5, .samples = 48, .seed = 1});
   const BatchReader alone(data, {.microbatch_size = 24});
   const at::Tensor all = at::cat({alone.microbatch(0, 0).tokens, alone.microbatch(1, 0).tokens});
-  // 2 steps of 3 microbatches on 4 ranks of 2 samples.
+  // 2 steps of 3 microbatches on 4 ranks with 2 samples each.
   std::vector<at::Tensor> read;
   for (int64_t step = 0; step < 2; ++step) {
     for (int64_t m = 0; m < 3; ++m) {
@@ -78,7 +78,7 @@ TEST_F(Batches, OrderIsAFunctionOfConsumedSamples) {
   EXPECT_TRUE(at::equal(after.step_batch(3).tokens, before.step_batch(3).tokens));
 }
 
-TEST_F(Batches, AStepIsItsMicrobatches) {
+TEST_F(Batches, AStepConcatenatesItsMicrobatches) {
   const TokenDataset data = dataset({.sequence_length = 5, .samples = 48, .seed = 1});
   const BatchReader reader(data, {.microbatch_size = 2, .microbatches = 3, .data_rank = 1, .data_world = 2});
   const Batch step = reader.step_batch(1);
@@ -90,17 +90,17 @@ TEST_F(Batches, AStepIsItsMicrobatches) {
   }
 }
 
-TEST_F(Batches, PaddingHasNoLabels) {
+TEST_F(Batches, PaddingHasIgnoredLabels) {
   const TokenDataset data =
       dataset({.sequence_length = 22, .last_sample = LastSample::kKeepShort, .pad_token = 7});
-  ASSERT_EQ(data.size(), 14) << "300 tokens, so 299 labels: 13 times 22 and 13 more";
+  ASSERT_EQ(data.size(), 14) << "300 tokens, hence 299 labels: 13 times 22, plus 13";
   const BatchReader reader(data, {.microbatch_size = 14});
   const Batch batch = reader.microbatch(0, 0);
   EXPECT_EQ(batch.valid_labels, 299);
   EXPECT_EQ(batch.labels.ne(kIgnoredLabel).sum().item<int64_t>(), 299);
 }
 
-TEST_F(Batches, RefusesGeometriesAndStepsThatAreNone) {
+TEST_F(Batches, RejectsInvalidGeometriesAndSteps) {
   const TokenDataset data = dataset({.sequence_length = 5, .samples = 4, .seed = 1});
   EXPECT_THROW(BatchReader(data, {.microbatch_size = 0}), ConfigError);
   EXPECT_THROW(BatchReader(data, {.microbatches = 0}), ConfigError);

@@ -11,7 +11,7 @@
 namespace braid::data {
 namespace {
 
-// The order in which numpy.sum adds doubles: eight sums side by side up to 128 numbers, halves beyond.
+// The summation order of numpy.sum for doubles: eight interleaved sums up to 128 numbers, halves beyond.
 double pairwise_sum(std::span<const double> values) {
   if (values.size() > 128) {
     const size_t half = values.size() / 2 / 8 * 8;
@@ -30,10 +30,10 @@ double pairwise_sum(std::span<const double> values) {
 std::vector<double> normalized_weights(std::span<const double> weights) {
   for (const double weight : weights) {
     require<ConfigError>(std::isfinite(weight) && weight > 0,
-                         "the weight of a data file must be a number above 0, got ", weight);
+                         "the weight of a data file must be above 0, got ", weight);
   }
   const double sum = pairwise_sum(weights);
-  require<ConfigError>(std::isfinite(sum), "the weights of the data files are too large to be added");
+  require<ConfigError>(std::isfinite(sum), "the sum of the weights of the data files is too large");
   std::vector<double> result(weights.begin(), weights.end());
   for (double& weight : result) weight /= sum;
   return result;

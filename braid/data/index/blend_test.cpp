@@ -12,8 +12,8 @@
 namespace braid::data {
 namespace {
 
-TEST(Blend, TakesTheDatasetFurthestBehind) {
-  // Worked by hand: weights 3/4 and 1/4; before sample i the errors are weight * max(i, 1) - drawn.
+TEST(Blend, DrawsFromTheDatasetFurthestBehind) {
+  // Computed by hand: weights 3/4 and 1/4; before sample i the errors are weight * max(i, 1) - drawn.
   //   i=0: 0.75, 0.25 -> 0   i=1: -0.25, 0.25 -> 1   i=2: 0.5, -0.5 -> 0   i=3: 0.25, -0.25 -> 0   i=4: 0, 0
   //   -> 0 (a tie)
   const std::vector<double> weights = {0.75, 0.25};
@@ -23,7 +23,7 @@ TEST(Blend, TakesTheDatasetFurthestBehind) {
   EXPECT_EQ(blend.drawn, (std::vector<int64_t>{4, 1}));
 }
 
-TEST(Blend, EqualWeightsTakeTurns) {
+TEST(Blend, EqualWeightsAlternate) {
   const auto weights = normalized_weights(std::vector<double>{2, 2, 2, 2});
   const Blend blend = build_blend(weights, 12);
   for (size_t i = 0; i < 12; ++i) {
@@ -42,7 +42,7 @@ TEST(Blend, SharesHoldAtEveryPointAndSamplesAreInOrder) {
       const size_t d = blend.dataset[static_cast<size_t>(i)];
       ASSERT_EQ(blend.sample[static_cast<size_t>(i)], drawn[d]++);
       for (size_t e = 0; e < weights.size(); ++e) {
-        // Behind by less than one sample per dataset, ahead by no more than one.
+        // Behind by less than one sample per dataset, ahead by at most one.
         const double behind = weights[e] * static_cast<double>(i + 1) - static_cast<double>(drawn[e]);
         ASSERT_LE(behind, static_cast<double>(weights.size()) - 1 + 1e-9);
         ASSERT_GE(behind, -1 - 1e-9);
@@ -50,12 +50,12 @@ TEST(Blend, SharesHoldAtEveryPointAndSamplesAreInOrder) {
     }
     EXPECT_EQ(blend.drawn, drawn);
     for (size_t e = 0; e < weights.size(); ++e) {
-      EXPECT_LE(drawn[e], samples_for_weight(weights[e], 3000)) << "as many are prepared as are drawn";
+      EXPECT_LE(drawn[e], samples_for_weight(weights[e], 3000)) << "enough samples are prepared";
     }
   }
 }
 
-TEST(Blend, SizesHaveHalfAPercentToSpare) {
+TEST(Blend, SizesHaveAMarginOfHalfAPercent) {
   EXPECT_EQ(samples_for_weight(0.5, 1000), 503);
   EXPECT_EQ(samples_for_weight(1.0 / 3, 10), 5);
   EXPECT_EQ(samples_for_weight(1, 200), 201);
@@ -63,7 +63,7 @@ TEST(Blend, SizesHaveHalfAPercentToSpare) {
 
 // Expected values from numpy and megatron-core 0.16.1: weights normalised by numpy.sum, then
 // build_blending_indices.
-TEST(Blend, OrderIsMegatrons) {
+TEST(Blend, OrderEqualsMegatrons) {
   struct Golden {
     int count;
     uint64_t weights_hash, dataset_hash, sample_hash;
@@ -85,7 +85,7 @@ TEST(Blend, OrderIsMegatrons) {
   }
 }
 
-TEST(Blend, RefusesWeightsThatAreNone) {
+TEST(Blend, RejectsInvalidWeights) {
   for (const double bad : {0.0, -1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
     EXPECT_THROW(normalized_weights(std::vector<double>{1, bad}), ConfigError);
   }

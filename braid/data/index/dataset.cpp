@@ -12,7 +12,7 @@ int64_t product(std::string_view name, std::initializer_list<int64_t> factors) {
   int64_t result = 1;
   for (const int64_t factor : factors) {
     require<ConfigError>(!__builtin_mul_overflow(result, factor, &result), "the number of ", name,
-                         " samples of this run does not fit into 64 bits; lower max_steps or the batch size");
+                         " samples of this run does not fit in 64 bits; lower max_steps or the batch size");
   }
   return result;
 }
@@ -37,13 +37,19 @@ std::string grouped(int64_t count) {
   return text;
 }
 
+// 1234567, "token" as "1,234,567 tokens".
+std::string grouped(int64_t count, std::string_view singular) {
+  return cat(grouped(count), " ", singular, count == 1 ? "" : "s");
+}
+
 SequenceRange range_of(const IndexedReader& file, std::string_view split, Part part) {
   const auto ranges = split_ranges(parse_split(split), file.sequence_count());
   const SequenceRange range = ranges[static_cast<size_t>(part)];
   require<ConfigError>(range.size() > 0, "split ", split, " leaves no document for ", name_of(part), ": the ",
-                       file.sequence_count(), " of ", file.prefix(), " are cut into train ", ranges[0].size(),
-                       ", valid ", ranges[1].size(), ", test ", ranges[2].size(), "; give ", name_of(part),
-                       " a larger number in --split, use more documents, or leave out ", flag_for(part));
+                       counted(file.sequence_count(), "document"), " of ", file.prefix(),
+                       " split into train ", ranges[0].size(), ", valid ", ranges[1].size(), ", test ",
+                       ranges[2].size(), "; increase the share of ", name_of(part),
+                       " in --split, use more documents, or omit ", flag_for(part));
   return range;
 }
 
@@ -59,17 +65,17 @@ GptIndex index_of(const IndexedReader& file, SequenceRange range, Part part,
                   const TokenDatasetOptions& options, std::optional<int64_t> samples) {
   const std::vector<int32_t> lengths = lengths_of(file, range);
   require<ConfigError>(std::any_of(lengths.begin(), lengths.end(), [](int32_t length) { return length > 0; }),
-                       file.prefix(), ": the ", range.size(), " documents of ", name_of(part),
-                       " have no tokens; use other data or give ", name_of(part),
-                       " a larger number in --split");
+                       file.prefix(), ": no tokens in the ", counted(range.size(), "document"), " of ",
+                       name_of(part), "; use other data or increase the share of ", name_of(part),
+                       " in --split");
   GptIndex index(lengths, {.sequence_length = options.sequence_length,
                            .samples = samples,
                            .seed = options.seed,
                            .last_sample = options.last_sample});
-  require<ConfigError>(index.size() > 0, file.prefix(), ": the ", range.size(), " documents of ",
-                       name_of(part), " have ", index.tokens_per_epoch(),
-                       " tokens, too few for one sample of ", options.sequence_length,
-                       " and a label; use more data or a smaller max_seq_length");
+  require<ConfigError>(index.size() > 0, file.prefix(), ": only ", counted(index.tokens_per_epoch(), "token"),
+                       " in the ", counted(range.size(), "document"), " of ", name_of(part),
+                       ", too few for a sample of ", options.sequence_length,
+                       " and its last label; use more data or a smaller max_seq_length");
   return index;
 }
 
@@ -86,8 +92,8 @@ TokenDataset::TokenDataset(std::span<const IndexedReader> files, std::span<const
   for (size_t i = 0; i < files.size(); ++i) {
     std::optional<int64_t> samples = options.samples;
     if (files.size() > 1) {
-      // With many files of unlike weights the greedy draw can exceed the 0.5% to spare, where Megatron gives
-      // up.
+      // With many files of different weights, the greedy draw can exceed the 0.5% margin, where Megatron
+      // fails.
       samples = std::max(samples_for_weight(shares[i], *options.samples), blend_.drawn[i]);
     }
     const SequenceRange range = range_of(files[i], split, part);
@@ -122,10 +128,10 @@ std::vector<std::string> TokenDataset::describe() const {
   for (const Source& source : sources_) {
     const GptIndex& index = source.index;
     std::string line =
-        cat(name_of(part_), ": ", grouped(source.range.size()), " documents, ",
-            grouped(index.tokens_per_epoch()), " tokens, ", grouped(index.epochs()),
-            index.epochs() == 1 ? " epoch, " : " epochs, ", grouped(index.size()), " samples of ",
-            grouped(options_.sequence_length), " from ", source.file->prefix());
+        cat(name_of(part_), ": ", grouped(source.range.size(), "document"), ", ",
+            grouped(index.tokens_per_epoch(), "token"), ", ", grouped(index.epochs(), "epoch"), ", ",
+            grouped(index.size(), "sample"), " of ", grouped(options_.sequence_length), " from ",
+            source.file->prefix());
     if (blend_.size() > 0) {
       const auto drawn = blend_.drawn[static_cast<size_t>(&source - sources_.data())];
       line += cat(" (weight ", source.weight, ": ", grouped(drawn), " drawn)");
@@ -155,7 +161,7 @@ SampleCounts sample_counts(const RunLength& run) {
 }
 
 Datasets::Datasets(const DatasetsOptions& options) {
-  // Before the files, which may take a while to check.
+  // Validated before the files, which may take a while to check.
   parse_split(options.split);
   std::vector<double> weights;
   for (const WeightedPrefix& input : parse_input(options.input_dir)) {
@@ -181,8 +187,8 @@ void Datasets::check_vocabulary(int64_t vocabulary_size, int32_t threads) const 
 std::vector<std::string> Datasets::describe() const {
   std::vector<std::string> lines;
   for (const IndexedReader& file : files_) {
-    lines.push_back(cat("data: ", file.prefix(), ": ", grouped(file.sequence_count()), " documents, ",
-                        grouped(file.token_count()), " tokens (", name_of(file.token_type()), ")"));
+    lines.push_back(cat("data: ", file.prefix(), ": ", grouped(file.sequence_count(), "document"), ", ",
+                        grouped(file.token_count(), "token"), " (", name_of(file.token_type()), ")"));
   }
   for (const TokenDataset* dataset : {train(), valid(), test()}) {
     if (dataset == nullptr) continue;

@@ -1,4 +1,4 @@
-// Training samples out of token files: parts, epochs, shuffling and mixing, in Megatron's order.
+// Training samples from token files: splits, epochs, shuffling and mixing, in Megatron's order.
 #pragma once
 
 #include <cstdint>
@@ -17,33 +17,32 @@ namespace braid::data {
 
 struct TokenDatasetOptions {
   int64_t sequence_length = 0;
-  // Absent: one epoch of a single file as it is; a mixture needs a number.
+  // Absent: one epoch of a single file; required for a mixture.
   std::optional<int64_t> samples = std::nullopt;
   int64_t seed = 0;
   LastSample last_sample = LastSample::kDrop;
-  int64_t pad_token = 0;  // fills up a short last sample
+  int64_t pad_token = 0;  // pads a short last sample
 };
 
-/// One part of one file or of a mixture of files, as numbered samples.
-/// Each rank holds the whole index in memory and builds it itself, so the ranks agree without talking, and no
-/// cache file can be missing on one node, stale or half written. Const members may be called from many
-/// threads.
+/// One part of a file or of a mixture of files, as numbered samples.
+/// Each rank builds the whole index itself in memory, so that ranks agree without communication and no cache
+/// file can be missing on a node, stale or incomplete. Const members are thread-safe.
 class TokenDataset {
  public:
-  /// Uses files[i] with weight weights[i]; `files` must outlive the dataset and stay where they are. `split`
-  /// is what the user wrote, for messages. Throws ConfigError, with the counts and what to do, if the part of
-  /// a file has no sequence, is too short for one sample, or an option is out of range.
+  /// Uses files[i] with weight weights[i]; `files` must outlive the dataset and not move. `split` is the
+  /// user's text, for messages. Throws ConfigError, with the counts and the remedy, if the part of a file has
+  /// no sequences or is too short for one sample, or if an option is out of range.
   TokenDataset(std::span<const IndexedReader> files, std::span<const double> weights, std::string_view split,
                Part part, const TokenDatasetOptions& options);
 
-  /// Number of samples: at least the number asked for (exactly that many in a mixture).
+  /// Number of samples: at least the requested number (exactly that in a mixture).
   int64_t size() const { return blend_.size() > 0 ? blend_.size() : sources_.front().index.size(); }
   int64_t sequence_length() const { return options_.sequence_length; }
   Part part() const { return part_; }
 
-  /// Fills `tokens` (sequence_length() + 1 of them) with sample 0 <= `index` < size() and returns how many
-  /// labels are real: the tokens after the first, less the padding. That is sequence_length() for all but a
-  /// short last sample. Throws InternalError out of range.
+  /// Fills `tokens` (sequence_length() + 1 of them) with sample 0 <= `index` < size() and returns the number
+  /// of valid labels: the tokens after the first, without padding. That is sequence_length() for all but a
+  /// short last sample. Throws InternalError if `index` is out of range.
   int64_t sample(int64_t index, std::span<int64_t> tokens) const;
 
   /// One line per file: documents, tokens, epochs, samples.
@@ -63,7 +62,7 @@ class TokenDataset {
   Blend blend_;  // empty for a single file
 };
 
-/// How many samples PaddleNLP's run_pretrain asks of each part.
+/// The number of samples that PaddleNLP's run_pretrain requests from each part.
 struct SampleCounts {
   int64_t train = 0;
   int64_t valid = 0;
@@ -77,10 +76,10 @@ struct RunLength {
   int64_t data_world = 1;        // data ranks: dp times sharding
   int64_t accumulation_steps = 1;
   int64_t max_steps = 0;
-  int64_t eval_steps = 0;  // a validation every so many steps, and one at the end
+  int64_t eval_steps = 0;  // steps between validations; there is one more at the end
 };
 
-/// Batches of one validation and of the test, fixed by that script.
+/// Batches of a validation and of the test, fixed by that script.
 inline constexpr int64_t kEvalBatches = 10;
 inline constexpr int64_t kTestBatches = 100;
 
@@ -94,17 +93,17 @@ struct DatasetsOptions {
   std::string split = "949,50,1";
   int64_t sequence_length = 0;
   int64_t seed = 0;
-  // Absent: that part is not wanted, and may be empty.
+  // Absent: the part is not needed and may be empty.
   std::optional<int64_t> train_samples = std::nullopt;
   std::optional<int64_t> valid_samples = std::nullopt;
   std::optional<int64_t> test_samples = std::nullopt;
 };
 
-/// The files of --input_dir and the datasets wanted of them. Movable: the datasets refer to the files, which
-/// do not move with it.
+/// The files of --input_dir and the requested datasets. Movable: the datasets refer to the files, whose
+/// addresses do not change.
 class Datasets {
  public:
-  /// Opens and checks all files, then indexes the wanted parts. Throws ConfigError or DataError (parse_input,
+  /// Opens and checks all files, then indexes the requested parts. Throws ConfigError or DataError (parse_input,
   /// IndexedReader, TokenDataset).
   explicit Datasets(const DatasetsOptions& options);
 
@@ -113,7 +112,7 @@ class Datasets {
   const TokenDataset* test() const { return get(test_); }
   std::span<const IndexedReader> files() const { return files_; }
 
-  /// check_token_ids over all files: call it before the first step, on one rank of each node.
+  /// check_token_ids for all files; call it before the first step on one rank per node.
   void check_vocabulary(int64_t vocabulary_size, int32_t threads = 1) const;
 
   /// A few lines for the log.

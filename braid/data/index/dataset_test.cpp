@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 class Dataset : public testing::Test {
  protected:
-  // `documents` documents; document d has 3 + d % 5 tokens, all different over all files.
+  // `documents` documents; document d has 3 + d % 5 tokens, all distinct across files.
   std::string write_file(const std::string& name, int64_t documents, int64_t first_token) {
     std::vector<std::vector<int64_t>> all;
     for (int64_t d = 0; d < documents; ++d) {
@@ -51,7 +51,7 @@ class Dataset : public testing::Test {
   ScratchDirectory folder_;
 };
 
-TEST_F(Dataset, SampleCountsArePaddleNlps) {
+TEST_F(Dataset, SampleCountsEqualPaddleNlps) {
   EXPECT_EQ(sample_counts({.train_batch_size = 1,
                            .eval_batch_size = 2,
                            .data_world = 3,
@@ -71,9 +71,9 @@ TEST_F(Dataset, SampleCountsArePaddleNlps) {
                ConfigError);
 }
 
-// Token by token from the indices, which have golden values of their own: the parts of the file, the order,
-// the repeated epochs.
-TEST_F(Dataset, SamplesAreTheTokensThatTheIndexNames) {
+// Compares tokens one by one with the indices, which have their own golden values: the parts of the file, the
+// order, the repeated epochs.
+TEST_F(Dataset, SamplesAreTheTokensOfTheIndex) {
   write_file("a", 40, 1000);
   const Datasets datasets({.input_dir = folder_.file("a"),
                            .split = "8,1,1",
@@ -107,9 +107,9 @@ TEST_F(Dataset, SamplesAreTheTokensThatTheIndexNames) {
   }
 }
 
-// The same file, split and seed read by a separate transcription of Megatron's GPTDataset in Python: all
-// samples one after another.
-TEST_F(Dataset, TokensAreMegatrons) {
+// The same file, split and seed read by an independent Python transcription of Megatron's GPTDataset: all
+// samples concatenated.
+TEST_F(Dataset, TokensEqualMegatrons) {
   write_file("a", 40, 1000);
   const Datasets datasets({.input_dir = folder_.file("a"),
                            .split = "949,50,1",
@@ -141,8 +141,8 @@ TEST_F(Dataset, FilesAreMixedByWeight) {
                            .train_samples = 200});
   const TokenDataset& mixed = *datasets.train();
   ASSERT_EQ(mixed.size(), 200);
-  // Each file alone, with the samples that the mixture asks of it: ceil(0.75 * 200 * 1.005) and ceil(0.25 *
-  // 200 * 1.005).
+  // Each file alone, with the samples that the mixture requests: ceil(0.75 * 200 * 1.005) and ceil(0.25 * 200
+  // * 1.005).
   const Datasets only_a(
       {.input_dir = a, .split = "1", .sequence_length = 5, .seed = 7, .train_samples = 151});
   const Datasets only_b({.input_dir = b, .split = "1", .sequence_length = 5, .seed = 7, .train_samples = 51});
@@ -177,7 +177,7 @@ TEST_F(Dataset, ShortLastSamplesArePaddedAndCounted) {
   const std::vector<double> weights = {1};
   const TokenDataset dataset(files, weights, "1", Part::kTrain,
                              {.sequence_length = 4, .last_sample = LastSample::kKeepShort, .pad_token = 99});
-  ASSERT_EQ(dataset.size(), 2) << "6 labels, 4 a sample";
+  ASSERT_EQ(dataset.size(), 2) << "6 labels, 4 per sample";
   int short_samples = 0;
   for (int64_t k = 0; k < 2; ++k) {
     std::vector<int64_t> tokens(5);
@@ -196,23 +196,23 @@ TEST_F(Dataset, ShortLastSamplesArePaddedAndCounted) {
   EXPECT_THROW(sample(dataset, -1), InternalError);
 }
 
-TEST_F(Dataset, AnEmptyPartIsRefusedWithTheCounts) {
+TEST_F(Dataset, AnEmptyPartIsRejectedWithTheCounts) {
   write_file("a", 100, 0);
   const DatasetsOptions options{.input_dir = folder_.file("a"), .sequence_length = 4, .test_samples = 1};
   EXPECT_THAT(complaint([&] { Datasets{options}; }),
-              AllOf(HasSubstr("split 949,50,1 leaves no document for test"), HasSubstr("the 100 of "),
-                    HasSubstr("train 95, valid 5, test 0"), HasSubstr("or leave out --do_predict")));
+              AllOf(HasSubstr("split 949,50,1 leaves no document for test"), HasSubstr("the 100 documents of "),
+                    HasSubstr("train 95, valid 5, test 0"), HasSubstr("or omit --do_predict")));
   EXPECT_NO_THROW(Datasets(
       {.input_dir = folder_.file("a"), .sequence_length = 4, .train_samples = 1, .valid_samples = 1}));
 }
 
-TEST_F(Dataset, PartsWithoutTokensAreRefused) {
+TEST_F(Dataset, PartsWithoutTokensAreRejected) {
   write_documents(folder_.file("none"), std::vector<std::vector<int64_t>>{{}, {}});
   EXPECT_THAT(
       complaint([&] {
         Datasets({.input_dir = folder_.file("none"), .split = "1", .sequence_length = 4, .train_samples = 1});
       }),
-      HasSubstr("the 2 documents of train have no tokens"));
+      HasSubstr("no tokens in the 2 documents of train"));
   IndexedWriter(folder_.file("empty"), TokenType::kU16).finish();
   EXPECT_THAT(
       complaint([&] {
@@ -226,7 +226,7 @@ TEST_F(Dataset, PartsWithoutTokensAreRefused) {
   EXPECT_THAT(complaint([&] {
                 TokenDataset(files, std::vector<double>{1}, "1", Part::kTrain, {.sequence_length = 2});
               }),
-              HasSubstr("have 2 tokens, too few for one sample of 2 and a label"));
+              HasSubstr("only 2 tokens in the 1 document of train, too few for a sample of 2 and its last label"));
   const Datasets repeated(
       {.input_dir = folder_.file("tiny"), .split = "1", .sequence_length = 6, .train_samples = 3});
   EXPECT_THAT(sample(*repeated.train(), 0), ElementsAre(1, 2, 1, 2, 1, 2, 1)) << "small data is repeated";
@@ -251,7 +251,7 @@ TEST_F(Dataset, DescribesItself) {
   EXPECT_EQ(datasets.describe(), expected);
   const std::vector<int64_t> before = sample(*datasets.train(), 3);
   const Datasets moved = std::move(datasets);
-  EXPECT_EQ(sample(*moved.train(), 3), before) << "the datasets stay with their files";
+  EXPECT_EQ(sample(*moved.train(), 3), before) << "the datasets keep their files";
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ int64_t total_of(std::span<const int32_t> lengths) {
   return total;
 }
 
-// The least number of epochs whose tokens suffice for `samples` samples and the one label after the last.
+// The smallest number of epochs with enough tokens for `samples` samples and the label after the last token.
 int64_t epochs_for(int64_t samples, int64_t sequence_length, int64_t tokens_per_epoch) {
   int64_t wanted = 0;
   const bool overflows =
@@ -43,21 +43,21 @@ GptIndex::GptIndex(std::span<const int32_t> lengths, const GptIndexOptions& opti
       lengths.size() <= std::numeric_limits<uint32_t>::max(), lengths.size(),
       " sequences in one file are more than can be indexed; prepare the text as several files");
   tokens_per_epoch_ = total_of(lengths);
-  require<DataError>(tokens_per_epoch_ > 0, "there are no tokens in the ", lengths.size(), " documents");
+  require<DataError>(tokens_per_epoch_ > 0, "there are no tokens in the ", counted(std::ssize(lengths), "document"));
   const auto documents = static_cast<int64_t>(lengths.size());
 
   if (options.samples) {
     epochs_ = epochs_for(*options.samples, sequence_length, tokens_per_epoch_);
     require<ConfigError>(epochs_ <= kMostEntries / documents, *options.samples, " samples need ", epochs_,
-                         " epochs of ", documents,
-                         " documents, which is more than can be indexed; use more data or lower max_steps");
+                         " epochs of ", counted(documents, "document"),
+                         ", more than can be indexed; use more data or lower max_steps");
   }
-  // Samples that need no token of the last epoch.
-  const int64_t sans_last = epochs_ == 1 ? 0 : ((epochs_ - 1) * tokens_per_epoch_ - 1) / sequence_length;
+  // Samples without tokens of the last epoch.
+  const int64_t before_last_epoch = epochs_ == 1 ? 0 : ((epochs_ - 1) * tokens_per_epoch_ - 1) / sequence_length;
   if (epochs_ > 1) {
     const int64_t per_epoch = (tokens_per_epoch_ - 1) / sequence_length;
     has_separate_last_epoch_ =
-        *options.samples - sans_last < static_cast<int64_t>(0.80 * static_cast<double>(per_epoch));
+        *options.samples - before_last_epoch < static_cast<int64_t>(0.80 * static_cast<double>(per_epoch));
   }
   const int64_t labels = epochs_ * tokens_per_epoch_ - 1;
   const bool has_short = options.last_sample == LastSample::kKeepShort && labels % sequence_length != 0;
@@ -66,11 +66,12 @@ GptIndex::GptIndex(std::span<const int32_t> lengths, const GptIndexOptions& opti
   NumpyRandom random(options.seed);
   try {
     order_documents(documents, random);
-    cut_samples(lengths, sequence_length, samples);
-    shuffle_samples(has_separate_last_epoch_ ? sans_last : samples, samples, random);
+    build_samples(lengths, sequence_length, samples);
+    shuffle_samples(has_separate_last_epoch_ ? before_last_epoch : samples, samples, random);
   } catch (const std::bad_alloc&) {
-    throw ConfigError(cat("the index of ", samples, " samples over ", epochs_, " epochs of ", documents,
-                          " documents does not fit into memory; lower max_steps or the batch size"));
+    throw ConfigError(cat("the index of ", counted(samples, "sample"), " over ", counted(epochs_, "epoch"),
+                          " of ", counted(documents, "document"),
+                          " does not fit in memory; lower max_steps or the batch size"));
   }
 }
 
@@ -86,7 +87,7 @@ void GptIndex::order_documents(int64_t documents, NumpyRandom& random) {
   random.shuffle(all.last(last));
 }
 
-void GptIndex::cut_samples(std::span<const int32_t> lengths, int64_t sequence_length, int64_t samples) {
+void GptIndex::build_samples(std::span<const int32_t> lengths, int64_t sequence_length, int64_t samples) {
   positions_.reserve(static_cast<size_t>(samples) + 1);
   offsets_.reserve(static_cast<size_t>(samples) + 1);
   size_t position = 0;
@@ -94,15 +95,14 @@ void GptIndex::cut_samples(std::span<const int32_t> lengths, int64_t sequence_le
   positions_.push_back(0);
   offsets_.push_back(0);
   while (size() < samples) {
-    // The sample's last token is the next one's first, hence the walk by sequence_length + 1 and one step
-    // back.
+    // A sample's last token is the next sample's first, so advance by sequence_length + 1 and step back one.
     int64_t needed = sequence_length + 1;
     int64_t available = lengths[documents_[position]] - offset;
     while (needed > available && position + 1 < documents_.size()) {
       needed -= available;
       offset = 0;
       available = lengths[documents_[++position]];
-      // The lengths are met in random order; without this nearly every one is waited for.
+      // Lengths are accessed in random order; without the prefetch nearly every access would be a cache miss.
       if (position + kPrefetch < documents_.size())
         __builtin_prefetch(&lengths[documents_[position + kPrefetch]]);
     }

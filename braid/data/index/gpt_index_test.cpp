@@ -12,7 +12,7 @@
 namespace braid::data {
 namespace {
 
-// Pseudo-random lengths in [0, longest], the same as the golden values' generator made.
+// Pseudo-random lengths in [0, longest], as used for the golden values.
 std::vector<int32_t> lengths_for(int64_t documents, int64_t longest, int64_t seed) {
   std::vector<int32_t> lengths;
   auto state = static_cast<uint64_t>(seed) * 2 + 1;
@@ -47,7 +47,7 @@ struct Golden {
   uint64_t documents_hash, positions_hash, shuffle_hash;
 };
 
-// Expected values from a separate transcription of Megatron's rules in Python, with numpy's own RandomState.
+// Expected values from an independent Python transcription of Megatron's rules, with numpy's RandomState.
 // samples -1: one epoch.
 constexpr Golden kGolden[] = {
     {10, 20, 8, -1, 1234, LastSample::kDrop, 1, false, 7, 8673898372547835524ull, 11402434809955488588ull,
@@ -74,7 +74,7 @@ constexpr Golden kGolden[] = {
      14174931347440783460ull},
 };
 
-TEST(GptIndex, OrderIsMegatrons) {
+TEST(GptIndex, OrderEqualsMegatrons) {
   for (const Golden& golden : kGolden) {
     SCOPED_TRACE(
         cat(golden.documents, " documents, ", golden.samples, " samples of ", golden.sequence_length));
@@ -93,9 +93,9 @@ TEST(GptIndex, OrderIsMegatrons) {
   }
 }
 
-// Tokens as (document, place): samples must be consecutive cuts of the documents in order, each sharing one
-// token with the next.
-TEST(GptIndex, SamplesAreCutsOfTheShuffledDocuments) {
+// Tokens as (document, position): samples must be consecutive slices of the documents in order, each sharing
+// one token with the next.
+TEST(GptIndex, SamplesAreConsecutiveSlicesOfTheShuffledDocuments) {
   for (int64_t seed = 0; seed < 40; ++seed) {
     const int64_t documents = 1 + seed % 9;
     auto lengths = lengths_for(documents, 1 + seed % 13, seed);
@@ -161,7 +161,7 @@ TEST(GptIndex, EveryEpochHasEveryDocumentOnce) {
 
   const GptIndex together(lengths, {.sequence_length = 8, .samples = 3 * per_epoch - 1, .seed = 3});
   EXPECT_EQ(together.epochs(), 3);
-  EXPECT_FALSE(together.has_separate_last_epoch()) << "more than 80% of the last epoch is wanted";
+  EXPECT_FALSE(together.has_separate_last_epoch()) << "more than 80% of the last epoch is needed";
 }
 
 TEST(GptIndex, SamplesOfTheLastEpochComeLast) {
@@ -172,7 +172,7 @@ TEST(GptIndex, SamplesOfTheLastEpochComeLast) {
   for (int64_t k = 0; k < index.size(); ++k) EXPECT_EQ(index.shuffled(k) < before_last, k < before_last);
 }
 
-TEST(GptIndex, RefusesWhatCannotBe) {
+TEST(GptIndex, RejectsImpossibleOptions) {
   const std::vector<int32_t> lengths = {3, 4};
   const std::vector<int32_t> empty = {0, 0};
   EXPECT_THROW(GptIndex({}, {.sequence_length = 4}), DataError);
@@ -183,7 +183,7 @@ TEST(GptIndex, RefusesWhatCannotBe) {
   EXPECT_THROW(GptIndex(lengths, {.sequence_length = int64_t{1} << 40, .samples = int64_t{1} << 30}),
                ConfigError);
   EXPECT_THROW(GptIndex(lengths, {.sequence_length = 1, .samples = int64_t{1} << 50}), ConfigError);
-  EXPECT_EQ(GptIndex(lengths, {.sequence_length = 7}).size(), 0) << "one epoch that is a token too short";
+  EXPECT_EQ(GptIndex(lengths, {.sequence_length = 7}).size(), 0) << "one epoch is one token too short";
 }
 
 }  // namespace

@@ -13,18 +13,18 @@ namespace braid::data {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
-              "the files are little endian and are read as they are");
+              "the files are little endian and read without conversion");
 
-constexpr std::string_view kAnew = "copy it again or prepare it anew";
+constexpr std::string_view kRemedy = "copy it again or prepare it again";
 constexpr int64_t kHeaderBytes = 34;
 
-// All complaints about one file: path, byte offset, what is wrong, what to do.
+// Throws an error about one file unless `condition` holds: path, byte offset, problem, remedy.
 template <typename... Parts>
 void check(bool condition, const MappedFile& file, int64_t offset, const Parts&... parts) {
   require<DataError>(condition, file.path(), ", byte ", offset, ": ", parts...);
 }
 
-// The first bytes of a file, as many as there are of `count`.
+// The first `count` bytes of a file, or all of a shorter file.
 std::string_view head_of(const MappedFile& file, size_t count) {
   const auto bytes = file.bytes();
   if (bytes.empty()) return {};
@@ -41,14 +41,14 @@ void require_both_files(const std::string& prefix) {
   require<DataError>(
       has_idx || !exists("_idx.npz"), prefix,
       "_idx.npz: this is PaddleNLP's old format (_ids.npy and _idx.npz), which braid does not read; "
-      "prepare the text anew as .bin and .idx");
+      "prepare the text again as .bin and .idx");
   require<DataError>(
       has_idx || has_bin || !exists(".idx.partial"), prefix,
-      ".idx: only the half-written .partial file is there; its preparation did not finish, run it again");
-  require<DataError>(has_idx || has_bin, prefix, ": there is neither ", prefix, ".idx nor ", prefix,
-                     ".bin; give the common part of the two names, without .bin or .idx");
-  require<DataError>(has_idx, prefix, ".idx: is missing beside ", prefix, ".bin; ", kAnew);
-  require<DataError>(has_bin, prefix, ".bin: is missing beside ", prefix, ".idx; ", kAnew);
+      ".idx: only an incomplete .partial file exists; its preparation did not finish, run it again");
+  require<DataError>(has_idx || has_bin, prefix, ": neither ", prefix, ".idx nor ", prefix,
+                     ".bin exists; pass the common prefix of the two names, without .bin or .idx");
+  require<DataError>(has_idx, prefix, ".idx: is missing next to ", prefix, ".bin; ", kRemedy);
+  require<DataError>(has_bin, prefix, ".bin: is missing next to ", prefix, ".idx; ", kRemedy);
 }
 
 void check_magic(const MappedFile& idx) {
@@ -56,24 +56,23 @@ void check_magic(const MappedFile& idx) {
   const std::string_view head = head_of(idx, kHeaderBytes);
   if (head.starts_with(kMagic)) return;
   check(!head.starts_with("TNTIDX"), idx, 0,
-        "this is the old lazy/cached format (TNTIDX), which braid does not read; prepare the text anew as "
+        "this is the old lazy/cached format (TNTIDX), which braid does not read; prepare the text again as "
         "mmap files");
   check(!head.starts_with("version https://git-lfs"), idx, 0,
         "this is a Git LFS pointer, not the file itself; run git lfs pull");
-  check(!kMagic.starts_with(head), idx, 0, "the file is cut short: expected at least ", kHeaderBytes,
-        " bytes, has ", idx.size(), "; ", kAnew);
+  check(!kMagic.starts_with(head), idx, 0, "the file is truncated: expected at least ", kHeaderBytes,
+        " bytes, has ", idx.size(), "; ", kRemedy);
   check(false, idx, 0,
-        "this is not a Megatron index (it does not begin with MMIDIDX); give a .idx made by braid data "
-        "prepare or by "
-        "Megatron's preprocess_data, or ",
-        kAnew);
+        "this is not a Megatron index (it does not begin with MMIDIDX); use a .idx written by braid data "
+        "prepare or Megatron's preprocess_data, or ",
+        kRemedy);
 }
 
 TokenType checked_type(const MappedFile& idx, uint8_t code) {
   check(code != 6 && code != 7, idx, 17, "token type code ", int{code},
         " is a floating-point type, but token ids are integers; this file does not hold tokens");
   const bool is_known = (code >= 1 && code <= 5) || (code >= 8 && code <= 10);
-  check(is_known, idx, 17, "unknown token type code ", int{code}, " (known: 1-5, 8-10); ", kAnew);
+  check(is_known, idx, 17, "unknown token type code ", int{code}, " (known: 1-5, 8-10); ", kRemedy);
   return static_cast<TokenType>(code);
 }
 
@@ -129,65 +128,65 @@ IndexedReader::IndexedReader(std::string prefix) : prefix_(std::move(prefix)) {
   bin_ = MappedFile(bin_path());
 
   check_magic(idx_);
-  check(idx_.size() >= kHeaderBytes, idx_, idx_.size(), "the file is cut short: expected at least ",
-        kHeaderBytes, " bytes, has ", idx_.size(), "; ", kAnew);
+  check(idx_.size() >= kHeaderBytes, idx_, idx_.size(), "the file is truncated: expected at least ",
+        kHeaderBytes, " bytes, has ", idx_.size(), "; ", kRemedy);
   const auto version = idx_.load<uint64_t>(9);
-  check(version == 1, idx_, 9, "version ", version, " is not known (only 1 is); ", kAnew);
+  check(version == 1, idx_, 9, "unknown version ", version, " (only 1 is supported); ", kRemedy);
   type_ = checked_type(idx_, idx_.load<uint8_t>(17));
   const int64_t token_bytes = bytes_of(type_);
 
-  // Bounding both counts by the file's size first keeps the arithmetic below far from overflow.
+  // Bounding both counts by the file size first prevents overflow below.
   const auto sequences = idx_.load<uint64_t>(18);
   const auto entries = idx_.load<uint64_t>(26);
   const auto limit = static_cast<uint64_t>(idx_.size());
   check(sequences <= limit / 12 && entries <= limit / 8, idx_, idx_.size(),
-        "the file is cut short: ", sequences, " sequences and ", entries,
-        " document entries are announced, but it has only ", idx_.size(), " bytes; ", kAnew);
-  check(entries >= 1, idx_, 26, "the document index is empty; it must at least hold a 0; ", kAnew);
+        "the file is truncated: it declares ", sequences, " sequences and ", entries,
+        " document entries, but has only ", idx_.size(), " bytes; ", kRemedy);
+  check(entries >= 1, idx_, 26, "the document index is empty; it must have at least a 0; ", kRemedy);
   sequences_ = static_cast<int64_t>(sequences);
   documents_ = static_cast<int64_t>(entries) - 1;
   const int64_t documents_at = kHeaderBytes + 12 * sequences_;
   const int64_t expected = documents_at + 8 * (documents_ + 1);
-  check(idx_.size() >= expected, idx_, idx_.size(), "the file is cut short: expected ", expected,
-        " bytes, has ", idx_.size(), "; ", kAnew);
+  check(idx_.size() >= expected, idx_, idx_.size(), "the file is truncated: expected ", expected,
+        " bytes, has ", idx_.size(), "; ", kRemedy);
   check(idx_.size() == expected || idx_.size() == expected + sequences_, idx_, expected,
         "expected the file to end (or ", sequences_, " bytes of modes), but it has ", idx_.size(), " bytes; ",
-        kAnew);
+        kRemedy);
   for (int64_t at = expected; at < idx_.size(); ++at) {
     check(idx_.load<int8_t>(at) == 0, idx_, at,
-          "this is a multimodal file (a sequence has a mode other than 0); only text can be trained on");
+          "this is a multimodal file (a sequence has a mode other than 0); braid trains on text only");
   }
 
   int64_t bytes = 0;
   for (int64_t i = 0; i < sequences_; ++i) {
     const int32_t length = sequence_length(i);
     check(length >= 0, idx_, kHeaderBytes + 4 * i, "sequence ", i, " has the negative length ", length, "; ",
-          kAnew);
+          kRemedy);
     const int64_t offset = sequence_offset_bytes(i);
     check(offset == bytes, idx_, kHeaderBytes + 4 * sequences_ + 8 * i, "sequence ", i,
-          " is said to begin at byte ", offset, " of the .bin, but by the lengths before it, it begins at ",
-          bytes, "; ", kAnew);
+          " begins at byte ", offset, " of the .bin according to its offset, but at ", bytes,
+          " according to the preceding lengths; ", kRemedy);
     bytes += length * token_bytes;
   }
   tokens_ = bytes / token_bytes;
   require<DataError>(bin_.size() >= bytes, bin_.path(), ", byte ", bin_.size(),
-                     ": the file is cut short: expected ", bytes, " bytes, has ", bin_.size(), "; ", kAnew);
+                     ": the file is truncated: expected ", bytes, " bytes, has ", bin_.size(), "; ", kRemedy);
   require<DataError>(bin_.size() == bytes, bin_.path(), ", byte ", bytes, ": the index covers ", bytes,
-                     " bytes, but the file has ", bin_.size(), ": the two files do not belong together; ",
-                     kAnew);
+                     " bytes, but the file has ", bin_.size(), ": the two files do not match; ",
+                     kRemedy);
 
   int64_t previous = 0;
   for (int64_t d = 0; d <= documents_; ++d) {
     const int64_t first = document_begin(d);
     const int64_t at = documents_at + 8 * d;
-    check(d > 0 || first == 0, idx_, at, "the document index begins with ", first, ", not with 0; ", kAnew);
+    check(d > 0 || first == 0, idx_, at, "the document index begins with ", first, ", not with 0; ", kRemedy);
     check(first >= previous && first <= sequences_, idx_, at, "document entry ", d, " is ", first,
-          ", outside [", previous, ", ", sequences_, "] where it must lie; ", kAnew);
+          ", outside [", previous, ", ", sequences_, "]; ", kRemedy);
     previous = first;
   }
   check(previous == sequences_, idx_, idx_.size() - 8, "the document index ends at sequence ", previous,
         ", but there are ", sequences_,
-        " sequences (as after a merge that left out the documents); prepare or merge it anew");
+        " sequences (as after a merge without documents); prepare or merge it again");
 }
 
 void IndexedReader::read(int64_t sequence, int64_t offset, int64_t count, int64_t* out) const {

@@ -1,8 +1,9 @@
-// Megatron's token files: <prefix>.bin holds the tokens back to back, <prefix>.idx the lengths, offsets and
+// Megatron's token files: <prefix>.bin has the tokens without gaps, <prefix>.idx the lengths, offsets and
 // documents. Source of the format: megatron/core/datasets/indexed_dataset.py. Little endian:
-//   0   9 bytes "MMIDIDX" 0 0      9  u64 version 1     17  u8 token type     18  u64 S sequences     26  u64
-//   D document entries 34  i32[S] lengths in tokens, then i64[S] byte offsets in the .bin, then i64[D] first
-//   sequence of each document, closed by S; then, in multimodal files only, i8[S] modes.
+// - byte 0: "MMIDIDX" 0 0; 9: u64 version 1; 17: u8 token type; 18: u64 S sequences; 26: u64 D document
+//   entries;
+// - byte 34: i32[S] lengths in tokens, i64[S] byte offsets in the .bin, i64[D] first sequence of each document,
+//   terminated by S; in multimodal files only, i8[S] modes.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@
 
 namespace braid::data {
 
-/// How one token is stored. The values are the codes of the file: Megatron's, and PaddleNLP's two more (9 and
-/// 10).
+/// The storage type of a token. The values are the codes in the file: Megatron's, and PaddleNLP's additional
+/// 9 and 10.
 enum class TokenType : uint8_t {
   kU8 = 1,
   kI8 = 2,
@@ -35,26 +36,25 @@ int64_t bytes_of(TokenType type);
 /// "uint16", "int32", ...
 std::string_view name_of(TokenType type);
 
-/// The smallest and the largest token id that `type` and int64 can both hold.
+/// The smallest and largest token id that fit in both the type and int64.
 struct TokenLimits {
   int64_t smallest = 0;
   int64_t largest = 0;
 };
 TokenLimits limits_of(TokenType type);
 
-/// What Megatron's tools choose: kU16 below 65500 token ids, otherwise kI32.
+/// The choice of Megatron's tools: kU16 below 65500 token ids, otherwise kI32.
 TokenType token_type_for_vocabulary(int64_t vocabulary_size);
 
 /// `path` without a trailing ".bin" or ".idx".
 std::string index_prefix(std::string_view path);
 
-/// The files <prefix>.bin and <prefix>.idx, mapped into memory. Every number in the index is checked when it
-/// is opened, so that reading cannot fail on damaged files later. Movable; const members may be called from
-/// many threads.
+/// The files <prefix>.bin and <prefix>.idx, mapped into memory. Every number in the index is checked on
+/// opening, so that later reads cannot fail on damaged files. Movable; const members are thread-safe.
 class IndexedReader {
  public:
-  /// Throws DataError naming the file, the byte offset, what was found and what to do, if a file is missing,
-  /// cut short, of another format, or disagrees with itself or with its other half.
+  /// Throws DataError with the file, the byte offset, the problem and the remedy if a file is missing,
+  /// truncated, of another format, or inconsistent with itself or the other file.
   explicit IndexedReader(std::string prefix);
 
   int64_t sequence_count() const { return sequences_; }
@@ -68,7 +68,7 @@ class IndexedReader {
   /// Length of sequence 0 <= `sequence` < sequence_count(), in tokens.
   int32_t sequence_length(int64_t sequence) const { return idx_.load<int32_t>(34 + 4 * sequence); }
 
-  /// Where that sequence begins in the .bin, in bytes.
+  /// The byte offset of that sequence in the .bin.
   int64_t sequence_offset_bytes(int64_t sequence) const {
     return idx_.load<int64_t>(34 + 4 * sequences_ + 8 * sequence);
   }
@@ -79,8 +79,8 @@ class IndexedReader {
     return idx_.load<int64_t>(34 + 12 * sequences_ + 8 * document);
   }
 
-  /// Writes tokens [offset, offset + count) of `sequence` to `out`, which has room for `count`. Throws
-  /// InternalError beyond the sequence.
+  /// Writes tokens [offset, offset + count) of `sequence` to `out`, which must have room for `count`. Throws
+  /// InternalError if they exceed the sequence.
   void read(int64_t sequence, int64_t offset, int64_t count, int64_t* out) const;
 
   /// All tokens of a sequence.
@@ -99,30 +99,30 @@ class IndexedReader {
   int64_t tokens_ = 0;
 };
 
-/// Writes the two files, byte for byte as Megatron's builder does. Until finish() they are named
-/// <prefix>.bin.partial and <prefix>.idx.partial, so a half-written pair is never taken for data.
+/// Writes the two files, byte for byte like Megatron's builder. Until finish() they are named
+/// <prefix>.bin.partial and <prefix>.idx.partial, so that an incomplete pair is never read as data.
 class IndexedWriter {
  public:
-  /// Throws DataError if the file cannot be created (the folder must exist).
+  /// Throws DataError if the file cannot be created (the directory must exist).
   IndexedWriter(std::string prefix, TokenType type);
   IndexedWriter(const IndexedWriter&) = delete;
   IndexedWriter& operator=(const IndexedWriter&) = delete;
   /// Removes the partial files if finish() did not succeed.
   ~IndexedWriter();
 
-  /// Adds one sequence to the current document. Throws DataError for an id that the token type cannot hold, a
-  /// sequence of more than 2^31 - 1 tokens, or a full disk.
+  /// Adds a sequence to the current document. Throws DataError for an id that does not fit in the token type,
+  /// a sequence of more than 2^31 - 1 tokens, or a full disk.
   void add_sequence(std::span<const int64_t> tokens);
 
-  /// Ends the document that the sequences since the last call make up.
+  /// Ends the document consisting of the sequences since the last call.
   void end_document();
 
-  /// Adds all sequences and documents of a finished file of the same token type (else DataError).
+  /// Adds all sequences and documents of a finished file. Throws DataError if its token type differs,
   /// InternalError within a document.
   void append_file(const IndexedReader& other);
 
-  /// Writes the index, flushes both files to the disk and gives them their names, replacing files that have
-  /// these names. InternalError within a document or if called twice; DataError on a full disk.
+  /// Writes the index, flushes both files to the disk and renames them, replacing existing files. Throws
+  /// InternalError within a document or if called twice, DataError if the disk is full.
   void finish();
 
   int64_t sequence_count() const { return static_cast<int64_t>(lengths_.size()); }
@@ -142,13 +142,12 @@ class IndexedWriter {
   enum class State { kWriting, kFinished } state_ = State::kWriting;
 };
 
-/// The largest token id in the file, or -1 if it has no token. Reads the whole .bin once, with `threads`
+/// The largest token id in the file, or -1 if it has no tokens. Reads the whole .bin once with `threads`
 /// threads.
 int64_t find_max_token(const IndexedReader& reader, int32_t threads = 1);
 
-/// Throws DataError naming the .bin, the sequence, the byte offset, the id and the vocabulary size if any
-/// token id is outside [0, vocabulary_size). Reads the whole .bin once (stops at the first such id), with
-/// `threads` threads.
+/// Throws DataError with the .bin, the sequence, the byte offset, the id and the vocabulary size if a token id
+/// is outside [0, vocabulary_size). Reads the whole .bin once, up to the first such id, with `threads` threads.
 void check_token_ids(const IndexedReader& reader, int64_t vocabulary_size, int32_t threads = 1);
 
 }  // namespace braid::data

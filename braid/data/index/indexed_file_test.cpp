@@ -32,8 +32,8 @@ class IndexedFile : public testing::Test {
     return prefix;
   }
 
-  // What opening `prefix` complains of; "" if it opens.
-  static std::string complaint(const std::string& prefix) {
+  // The error on opening `prefix`; "" if there is none.
+  static std::string error_of(const std::string& prefix) {
     try {
       IndexedReader reader(prefix);
       return "";
@@ -45,9 +45,9 @@ class IndexedFile : public testing::Test {
   ScratchDirectory folder_;
 };
 
-TEST_F(IndexedFile, IsByteForByteMegatrons) {
+TEST_F(IndexedFile, EqualsMegatronsByteForByte) {
   const std::string prefix = write_small();
-  // The layout of the format's description, and numpy's little-endian arrays.
+  // The layout given by the format's description and numpy's little-endian arrays.
   const std::vector<unsigned char> idx = {
       'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0,           // magic
       1,   0,   0,   0,   0,   0,   0,   0,              // version
@@ -98,7 +98,7 @@ TEST_F(IndexedFile, TokenTypeFollowsTheVocabulary) {
   EXPECT_EQ(token_type_for_vocabulary(65500), TokenType::kI32);
 }
 
-TEST_F(IndexedFile, EmptyFilesAreFiles) {
+TEST_F(IndexedFile, EmptyFilesAreValid) {
   const std::string prefix = folder_.file("empty");
   IndexedWriter(prefix, TokenType::kI32).finish();
   const IndexedReader reader(prefix);
@@ -108,31 +108,31 @@ TEST_F(IndexedFile, EmptyFilesAreFiles) {
   EXPECT_NO_THROW(check_token_ids(reader, 1));
 }
 
-TEST_F(IndexedFile, EveryCutIsRefusedWithTheFileAndTheCure) {
+TEST_F(IndexedFile, EveryTruncationIsRejectedWithTheFileAndTheRemedy) {
   const std::string prefix = write_small();
   const std::string idx = read_bytes(prefix + ".idx");
   for (size_t size = 0; size < idx.size(); ++size) {
     write_bytes(prefix + ".idx", idx.substr(0, size));
-    const std::string error = complaint(prefix);
-    ASSERT_THAT(error, HasSubstr(prefix + ".idx")) << "cut at " << size;
-    ASSERT_THAT(error, HasSubstr("cut short")) << "cut at " << size;
-    ASSERT_THAT(error, HasSubstr("copy it again or prepare it anew")) << "cut at " << size;
+    const std::string error = error_of(prefix);
+    ASSERT_THAT(error, HasSubstr(prefix + ".idx")) << "truncated at " << size;
+    ASSERT_THAT(error, HasSubstr("truncated")) << "truncated at " << size;
+    ASSERT_THAT(error, HasSubstr("copy it again or prepare it again")) << "truncated at " << size;
   }
   write_bytes(prefix + ".idx", idx);
   const std::string bin = read_bytes(prefix + ".bin");
   for (size_t size = 0; size < bin.size(); ++size) {
     write_bytes(prefix + ".bin", bin.substr(0, size));
-    ASSERT_THAT(complaint(prefix), HasSubstr(cat("small.bin, byte ", size,
-                                                 ": the file is cut short: expected 10 bytes, has ", size)));
+    ASSERT_THAT(error_of(prefix), HasSubstr(cat("small.bin, byte ", size,
+                                                 ": the file is truncated: expected 10 bytes, has ", size)));
   }
   write_bytes(prefix + ".bin", bin + "x");
-  EXPECT_THAT(complaint(prefix), HasSubstr("the two files do not belong together"));
+  EXPECT_THAT(error_of(prefix), HasSubstr("the two files do not match"));
 }
 
-// Any single damaged byte either is refused or leaves a file whose every token can be read; in the counts,
-// lengths, offsets and documents it can only ever be refused, but for a document border that moved to another
-// legal place.
-TEST_F(IndexedFile, DamagedBytesNeverLeadAstray) {
+// Any single damaged byte is either rejected or leaves a file with all tokens readable; in the counts,
+// lengths, offsets and documents it is always rejected, except for a document boundary that moved to another
+// valid position.
+TEST_F(IndexedFile, DamagedBytesAreRejectedOrHarmless) {
   const std::string prefix = write_small();
   const std::string idx = read_bytes(prefix + ".idx");
   for (size_t at = 0; at < idx.size(); ++at) {
@@ -140,7 +140,7 @@ TEST_F(IndexedFile, DamagedBytesNeverLeadAstray) {
       std::string damaged = idx;
       damaged[at] = static_cast<char>(damaged[at] ^ flip);
       write_bytes(prefix + ".idx", damaged);
-      const std::string error = complaint(prefix);
+      const std::string error = error_of(prefix);
       const bool is_type = at == 17;
       const bool is_inner_document = at >= 34 + 36 + 8 && at < 34 + 36 + 16;
       if (error.empty()) {
@@ -155,59 +155,58 @@ TEST_F(IndexedFile, DamagedBytesNeverLeadAstray) {
   }
 }
 
-TEST_F(IndexedFile, SaysWhatEachDamageIs) {
+TEST_F(IndexedFile, DescribesEachKindOfDamage) {
   const std::string prefix = write_small();
   const std::string good = read_bytes(prefix + ".idx");
   const auto with = [&](size_t at, const std::string& bytes) {
     std::string damaged = good;
     damaged.replace(at, bytes.size(), bytes);
     write_bytes(prefix + ".idx", damaged);
-    return complaint(prefix);
+    return error_of(prefix);
   };
   EXPECT_THAT(with(0, "X"), HasSubstr("byte 0: this is not a Megatron index"));
   EXPECT_THAT(with(0, std::string("TNTIDX\0\0", 8)), HasSubstr("old lazy/cached format (TNTIDX)"));
   EXPECT_THAT(with(0, "version https://git-lfs.github.com"), HasSubstr("git lfs pull"));
-  EXPECT_THAT(with(9, "\2"), HasSubstr("byte 9: version 2 is not known"));
+  EXPECT_THAT(with(9, "\2"), HasSubstr("byte 9: unknown version 2"));
   EXPECT_THAT(with(17, "\6"), HasSubstr("byte 17: token type code 6 is a floating-point type"));
   EXPECT_THAT(with(17, "\7"), HasSubstr("floating-point"));
   EXPECT_THAT(with(17, "\13"), HasSubstr("unknown token type code 11"));
   EXPECT_THAT(with(18, "\377\377\377\377\377\377\377\377"),
-              HasSubstr("cut short: 18446744073709551615 sequences"));
+              HasSubstr("truncated: it declares 18446744073709551615 sequences"));
   EXPECT_THAT(with(26, std::string(1, '\0')), HasSubstr("byte 26: the document index is empty"));
   EXPECT_THAT(with(26, "\2"), HasSubstr("expected the file to end"));
   EXPECT_THAT(with(37, "\200"), HasSubstr("byte 34: sequence 0 has the negative length"));
   EXPECT_THAT(
       with(34, "\2"),
       HasSubstr(
-          "byte 54: sequence 1 is said to begin at byte 6 of the .bin, but by the lengths before it, it "
-          "begins at 4"));
+          "byte 54: sequence 1 begins at byte 6 of the .bin according to its offset, but at 4 according to"));
   EXPECT_THAT(with(42, "\3"),
-              HasSubstr("small.bin, byte 10: the file is cut short: expected 12 bytes, has 10"));
+              HasSubstr("small.bin, byte 10: the file is truncated: expected 12 bytes, has 10"));
   EXPECT_THAT(with(70, "\1"), HasSubstr("byte 70: the document index begins with 1"));
   EXPECT_THAT(with(78, "\4"), HasSubstr("byte 78: document entry 1 is 4, outside [0, 3]"));
   EXPECT_THAT(with(86, "\2"),
               HasSubstr("byte 86: the document index ends at sequence 2, but there are 3 sequences"));
   write_bytes(prefix + ".idx", good + std::string(3, '\0'));
-  EXPECT_EQ(complaint(prefix), "") << "modes that all say text";
+  EXPECT_EQ(error_of(prefix), "") << "all modes are text";
   write_bytes(prefix + ".idx", good + std::string("\0\1\0", 3));
-  EXPECT_THAT(complaint(prefix), HasSubstr("byte 95: this is a multimodal file"));
+  EXPECT_THAT(error_of(prefix), HasSubstr("byte 95: this is a multimodal file"));
 }
 
 TEST_F(IndexedFile, MissingFilesAreNamed) {
   const std::string prefix = write_small();
-  EXPECT_THAT(complaint(folder_.file("none")), HasSubstr("there is neither"));
+  EXPECT_THAT(error_of(folder_.file("none")), HasSubstr(".bin exists; pass the common prefix"));
   std::filesystem::rename(prefix + ".bin", folder_.file("kept"));
-  EXPECT_THAT(complaint(prefix), HasSubstr("small.bin: is missing beside"));
+  EXPECT_THAT(error_of(prefix), HasSubstr("small.bin: is missing next to"));
   std::filesystem::rename(folder_.file("kept"), prefix + ".bin");
   std::filesystem::remove(prefix + ".idx");
-  EXPECT_THAT(complaint(prefix), HasSubstr("small.idx: is missing beside"));
+  EXPECT_THAT(error_of(prefix), HasSubstr("small.idx: is missing next to"));
   std::filesystem::create_directory(prefix + ".idx");
-  EXPECT_THAT(complaint(prefix), HasSubstr("not a regular file"));
+  EXPECT_THAT(error_of(prefix), HasSubstr("not a regular file"));
   write_bytes(folder_.file("old_idx.npz"), "PK");
-  EXPECT_THAT(complaint(folder_.file("old")), HasSubstr("PaddleNLP's old format"));
+  EXPECT_THAT(error_of(folder_.file("old")), HasSubstr("PaddleNLP's old format"));
 }
 
-TEST_F(IndexedFile, AnUnfinishedPairIsNeverPickedUp) {
+TEST_F(IndexedFile, AnIncompletePairIsNeverRead) {
   const std::string prefix = folder_.file("half");
   {
     IndexedWriter writer(prefix, TokenType::kU16);
@@ -216,23 +215,23 @@ TEST_F(IndexedFile, AnUnfinishedPairIsNeverPickedUp) {
     EXPECT_TRUE(std::filesystem::exists(prefix + ".bin.partial"));
     EXPECT_FALSE(std::filesystem::exists(prefix + ".bin"));
   }
-  EXPECT_TRUE(std::filesystem::is_empty(folder_.file(""))) << "an abandoned writer leaves nothing";
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.file(""))) << "an abandoned writer leaves no files";
 }
 
-TEST_F(IndexedFile, WriterRefusesWhatDoesNotFit) {
+TEST_F(IndexedFile, WriterRejectsIdsThatDoNotFit) {
   IndexedWriter writer(folder_.file("range"), TokenType::kU16);
   try {
     writer.add_sequence(std::vector<int64_t>{5, 65536});
     FAIL();
   } catch (const DataError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("token id 65536 does not fit into uint16 [0, 65535]"));
+    EXPECT_THAT(error.what(), HasSubstr("token id 65536 does not fit in uint16 [0, 65535]"));
   }
   EXPECT_THROW(writer.add_sequence(std::vector<int64_t>{-1}), DataError);
   EXPECT_EQ(writer.sequence_count(), 0);
   EXPECT_THROW(IndexedWriter(folder_.file("no/such/folder"), TokenType::kU8), DataError);
 }
 
-TEST_F(IndexedFile, AFullDiskIsADataError) {
+TEST_F(IndexedFile, AFullDiskCausesADataError) {
   FileSink full("/dev/full");
   full.write_value(1);
   try {
@@ -243,7 +242,7 @@ TEST_F(IndexedFile, AFullDiskIsADataError) {
   }
 }
 
-TEST_F(IndexedFile, AppendingFilesEqualsWritingThemInOne) {
+TEST_F(IndexedFile, AppendingFilesEqualsWritingASingleFile) {
   const std::string small = write_small();
   const IndexedReader part(small);
   IndexedWriter merged(folder_.file("merged"), TokenType::kU16);

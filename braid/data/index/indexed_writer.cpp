@@ -14,7 +14,7 @@ namespace {
 void rename_file(const std::string& from, const std::string& to) {
   std::error_code error;
   std::filesystem::rename(from, to, error);
-  require<DataError>(!error, to, ": could not be given its name: ", error.message());
+  require<DataError>(!error, to, ": cannot be created by renaming: ", error.message());
 }
 
 }  // namespace
@@ -40,12 +40,12 @@ void IndexedWriter::add_sequence(std::span<const int64_t> tokens) {
   require<DataError>(
       tokens.size() <= static_cast<size_t>(std::numeric_limits<int32_t>::max()), prefix_,
       ".idx: a sequence of ", tokens.size(),
-      " tokens does not fit: the index stores lengths below 2^31; cut the text into smaller documents");
+      " tokens is too long: the index stores lengths below 2^31; split the text into smaller documents");
   const auto [smallest, largest] = limits_of(type_);
   const auto outlier = std::find_if(tokens.begin(), tokens.end(),
                                     [=](int64_t token) { return token < smallest || token > largest; });
   if (outlier != tokens.end()) {
-    throw DataError(cat(prefix_, ".bin: token id ", *outlier, " does not fit into ", name_of(type_), " [",
+    throw DataError(cat(prefix_, ".bin: token id ", *outlier, " does not fit in ", name_of(type_), " [",
                         smallest, ", ", largest, "]; write the file with a wider token type"));
   }
   const size_t element_bytes = static_cast<size_t>(bytes_of(type_));
@@ -70,8 +70,8 @@ void IndexedWriter::end_document() {
 
 void IndexedWriter::append_file(const IndexedReader& other) {
   require_closed_document("append_file");
-  require<DataError>(other.token_type() == type_, other.idx_path(), ": holds ", name_of(other.token_type()),
-                     " tokens and cannot be appended to ", prefix_, ", which holds ", name_of(type_));
+  require<DataError>(other.token_type() == type_, other.idx_path(), ": has ", name_of(other.token_type()),
+                     " tokens and cannot be appended to ", prefix_, ", which has ", name_of(type_));
   bin_.write(other.bin_bytes());
   const int64_t first_sequence = sequence_count();
   lengths_.reserve(lengths_.size() + static_cast<size_t>(other.sequence_count()));
@@ -102,11 +102,11 @@ void IndexedWriter::finish() {
   idx.write_array<int64_t>(documents_);
   idx.close();
 
-  // An old index goes first and the new one comes last: at no time does an index stand beside a .bin that is
-  // not its own.
+  // The old index is removed first and the new one renamed last, so that an index never exists next to a .bin
+  // of another file.
   std::error_code error;
   std::filesystem::remove(prefix_ + ".idx", error);
-  require<DataError>(!error, prefix_, ".idx: the old file could not be removed: ", error.message());
+  require<DataError>(!error, prefix_, ".idx: the old file cannot be removed: ", error.message());
   rename_file(bin_.path(), prefix_ + ".bin");
   rename_file(idx.path(), prefix_ + ".idx");
   state_ = State::kFinished;

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrepare =
-    "; token files are made by: braid data prepare --input TEXT --output_prefix P --tokenizer T";
+    "; create token files with: braid data prepare --input TEXT --output_prefix P --tokenizer T";
 
 bool is_file(const std::string& path) {
   std::error_code ignored;
@@ -28,7 +28,7 @@ bool is_directory(const std::string& path) {
   return fs::is_directory(path, ignored);
 }
 
-// Names of the entries of `folder` that end in `suffix`, without it, sorted.
+// Names of the entries of `folder` that end in `suffix`, without the suffix, sorted.
 std::vector<std::string> names_ending_in(const std::string& folder, std::string_view suffix) {
   std::vector<std::string> names;
   std::error_code error;
@@ -52,21 +52,21 @@ std::vector<WeightedPrefix> files_of_directory(const std::string& folder) {
   if (const auto names = names_ending_in(folder, "_idx.npz"); !names.empty()) {
     throw ConfigError(cat(
         "input_dir ", folder, " has no .idx; ", names.front(),
-        "_idx.npz is PaddleNLP's old format, which braid does not read: prepare the text anew", kPrepare));
+        "_idx.npz is PaddleNLP's old format, which braid does not read: prepare the text again", kPrepare));
   }
   if (const auto names = names_ending_in(folder, ".bin"); !names.empty()) {
     throw ConfigError(cat("input_dir ", folder, " has ", names.front(), ".bin but no ", names.front(),
-                          ".idx beside it; copy the .idx too, or prepare it anew"));
+                          ".idx next to it; copy the .idx too, or prepare it again"));
   }
   if (!names_ending_in(folder, ".idx.partial").empty()) {
     throw ConfigError(
         cat("input_dir ", folder,
-            " has only half-written .partial files: their preparation did not finish; run it again"));
+            " has only incomplete .partial files: their preparation did not finish; run it again"));
   }
   for (const std::string_view suffix : {".txt", ".jsonl", ".json", ".md", ".rst"}) {
     if (const auto names = names_ending_in(folder, suffix); !names.empty()) {
       throw ConfigError(
-          cat("input_dir ", folder, " holds text (", names.front(), suffix, "), not token files", kPrepare));
+          cat("input_dir ", folder, " has text files (", names.front(), suffix, "), not token files", kPrepare));
     }
   }
   throw ConfigError(cat("input_dir ", folder, " has no .idx file", kPrepare));
@@ -77,17 +77,17 @@ bool is_prefix(const std::string& path) {
   return is_file(prefix + ".idx") || is_file(prefix + ".bin");
 }
 
-// Says what the user may have meant by `path`, which names nothing.
-[[noreturn]] void refuse_missing(const std::string& path) {
+// Throws an error with a suggestion for `path`, which does not exist.
+[[noreturn]] void throw_missing(const std::string& path) {
   const std::string prefix = index_prefix(path);
   const fs::path parent = fs::path(prefix).has_parent_path() ? fs::path(prefix).parent_path() : fs::path(".");
   require<ConfigError>(!is_file(path), "input_dir: ", path,
                        " is neither a directory nor a token file (.bin and .idx)", kPrepare);
   require<ConfigError>(!is_file(prefix + "_idx.npz"), "input_dir: ", prefix,
-                       "_idx.npz is PaddleNLP's old format, which braid does not read: prepare the text anew",
+                       "_idx.npz is PaddleNLP's old format, which braid does not read: prepare the text again",
                        kPrepare);
   require<ConfigError>(is_directory(parent.string()), "input_dir: ", path,
-                       " does not exist, nor does the folder ", parent.string(), kPrepare);
+                       " does not exist, nor does the directory ", parent.string(), kPrepare);
   std::vector<std::string> names = names_ending_in(parent.string(), ".idx");
   std::string hint;
   if (const auto close = nearest(fs::path(prefix).filename().string(), names)) {
@@ -95,7 +95,7 @@ bool is_prefix(const std::string& path) {
   } else if (is_file(prefix + "_text_document.idx")) {
     hint = cat("; did you mean ", prefix, "_text_document?");
   } else if (!names.empty()) {
-    hint = cat("; that folder has ", names.front(), ".idx",
+    hint = cat("; that directory has ", names.front(), ".idx",
                names.size() > 1 ? cat(" and ", names.size() - 1, " more") : "");
   } else {
     hint = std::string(kPrepare);
@@ -104,22 +104,22 @@ bool is_prefix(const std::string& path) {
 }
 
 std::vector<WeightedPrefix> parse_list(const std::vector<std::string>& words) {
-  constexpr std::string_view kForm = "several files are given as \"weight prefix weight prefix ...\"";
+  constexpr std::string_view kForm = "several files must be given as \"weight prefix weight prefix ...\"";
   require<ConfigError>(words.size() % 2 == 0, "input_dir has ", words.size(), " words: ", kForm);
   std::vector<WeightedPrefix> files;
   for (size_t i = 0; i < words.size(); i += 2) {
     const std::string& path = words[i + 1];
     const std::optional<double> weight = parse_double(words[i]);
     require<ConfigError>(weight.has_value(), "input_dir has \"", words[i],
-                         "\" where a weight should be: ", kForm);
+                         "\" instead of a weight: ", kForm);
     require<ConfigError>(std::isfinite(*weight) && *weight > 0, "input_dir: the weight of ", path,
                          " must be above 0, got ", words[i]);
     if (!is_prefix(path)) {
       require<ConfigError>(
           !is_directory(path), "input_dir: ", path,
-          " is a directory, but a weight is given to one pair of files: name its prefix, such as ",
+          " is a directory, but a weight applies to one pair of files: pass its prefix, such as ",
           is_directory(path) ? files_of_directory(path).front().prefix : path);
-      refuse_missing(path);
+      throw_missing(path);
     }
     files.push_back({.weight = *weight, .prefix = index_prefix(path)});
   }
@@ -132,14 +132,14 @@ std::vector<WeightedPrefix> parse_input(std::string_view input) {
   const std::string whole(trim(input));
   require<ConfigError>(
       !whole.empty(),
-      "input_dir must be a directory, a prefix, or \"weight prefix weight prefix ...\"; it is empty");
-  // First as one path: it may have spaces in it.
+      "input_dir is empty; it must be a directory, a prefix, or \"weight prefix weight prefix ...\"");
+  // As one path first: it may contain spaces.
   if (is_prefix(whole)) return {{.weight = 1.0, .prefix = index_prefix(whole)}};
   if (is_directory(whole)) return files_of_directory(whole);
   std::istringstream stream(whole);
   std::vector<std::string> words;
   for (std::string word; stream >> word;) words.push_back(word);
-  if (words.size() == 1) refuse_missing(whole);
+  if (words.size() == 1) throw_missing(whole);
   return parse_list(words);
 }
 

@@ -1,4 +1,4 @@
-// What --input_dir names: a directory, one prefix, or weights and prefixes.
+// Parsing of --input_dir: a directory, one prefix, or weights and prefixes.
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@ struct WeightedPrefix {
   bool operator==(const WeightedPrefix&) const = default;
 };
 
-/// The files that `input` names: every *.idx of a directory, sorted by name, each with weight 1; or the
-/// prefix of one pair, with or without .bin or .idx; or "weight prefix weight prefix ...". Looks only at
-/// names; the reader checks the contents. Throws ConfigError, saying what is there instead, if a directory
-/// has no .idx, a prefix does not exist, or the list is not made of such pairs.
+/// The files given by `input`: every *.idx of a directory, sorted by name, each with weight 1; or the prefix
+/// of one pair, with or without .bin or .idx; or "weight prefix weight prefix ...". Checks names only; the
+/// reader checks the contents. Throws ConfigError, naming what was found instead, if a directory has no .idx,
+/// a prefix does not exist, or the list does not consist of such pairs.
 std::vector<WeightedPrefix> parse_input(std::string_view input);
 
 }  // namespace braid::data

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 class Input : public testing::Test {
  protected:
   void touch(const std::string& name) { write_bytes(folder_.file(name), "x"); }
-  static std::string complaint(const std::string& input) {
+  static std::string error_of(const std::string& input) {
     try {
       parse_input(input);
       return "";
@@ -29,7 +29,7 @@ class Input : public testing::Test {
   ScratchDirectory folder_;
 };
 
-TEST_F(Input, ADirectoryGivesAllItsFilesInOrder) {
+TEST_F(Input, ADirectoryListsAllItsFilesInOrder) {
   for (const char* name : {"b.idx", "b.bin", "a.idx", "a.bin", "notes.txt", "c_idx.npz"}) touch(name);
   std::filesystem::create_directory(folder_.file("index-cache"));
   EXPECT_EQ(parse_input(folder_.file("")),
@@ -59,45 +59,45 @@ TEST_F(Input, PathsMayHaveSpaces) {
   EXPECT_EQ(parse_input(folder_.file("two words/a b")).at(0).prefix, folder_.file("two words/a b"));
 }
 
-TEST_F(Input, ADirectoryWithoutTokenFilesSaysWhatItHas) {
+TEST_F(Input, ADirectoryWithoutTokenFilesIsDescribed) {
   const std::string path = folder_.file("d");
   std::filesystem::create_directory(path);
-  EXPECT_THAT(complaint(path), AllOf(HasSubstr("has no .idx file"), HasSubstr("braid data prepare")));
+  EXPECT_THAT(error_of(path), AllOf(HasSubstr("has no .idx file"), HasSubstr("braid data prepare")));
   touch("d/book.txt");
-  EXPECT_THAT(complaint(path), AllOf(HasSubstr("holds text (book.txt)"), HasSubstr("braid data prepare")));
+  EXPECT_THAT(error_of(path), AllOf(HasSubstr("has text files (book.txt)"), HasSubstr("braid data prepare")));
   touch("d/x.idx.partial");
-  EXPECT_THAT(complaint(path), HasSubstr("did not finish"));
+  EXPECT_THAT(error_of(path), HasSubstr("did not finish"));
   touch("d/x.bin");
-  EXPECT_THAT(complaint(path), HasSubstr("has x.bin but no x.idx"));
+  EXPECT_THAT(error_of(path), HasSubstr("has x.bin but no x.idx"));
   touch("d/old_idx.npz");
-  EXPECT_THAT(complaint(path), HasSubstr("old_idx.npz is PaddleNLP's old format"));
+  EXPECT_THAT(error_of(path), HasSubstr("old_idx.npz is PaddleNLP's old format"));
 }
 
-TEST_F(Input, AMissingPrefixNamesTheNearest) {
+TEST_F(Input, AMissingPrefixSuggestsTheNearest) {
   touch("wiki_text_document.idx");
-  EXPECT_THAT(complaint(folder_.file("wiki_text_documnt")),
+  EXPECT_THAT(error_of(folder_.file("wiki_text_documnt")),
               HasSubstr("did you mean " + folder_.file("wiki_text_document")));
-  EXPECT_THAT(complaint(folder_.file("wiki")),
+  EXPECT_THAT(error_of(folder_.file("wiki")),
               HasSubstr("did you mean " + folder_.file("wiki_text_document")));
-  EXPECT_THAT(complaint(folder_.file("other")), HasSubstr("that folder has wiki_text_document.idx"));
-  EXPECT_THAT(complaint(folder_.file("no/such")), HasSubstr("nor does the folder"));
+  EXPECT_THAT(error_of(folder_.file("other")), HasSubstr("that directory has wiki_text_document.idx"));
+  EXPECT_THAT(error_of(folder_.file("no/such")), HasSubstr("nor does the directory"));
   touch("old_idx.npz");
-  EXPECT_THAT(complaint(folder_.file("old")), HasSubstr("PaddleNLP's old format"));
+  EXPECT_THAT(error_of(folder_.file("old")), HasSubstr("PaddleNLP's old format"));
   touch("book.txt");
-  EXPECT_THAT(complaint(folder_.file("book.txt")), HasSubstr("neither a directory nor a token file"));
+  EXPECT_THAT(error_of(folder_.file("book.txt")), HasSubstr("neither a directory nor a token file"));
 }
 
 TEST_F(Input, AListMustBePairs) {
   touch("a.idx");
   const std::string a = folder_.file("a");
-  EXPECT_THAT(complaint(""), HasSubstr("it is empty"));
-  EXPECT_THAT(complaint("1 " + a + " 2"), HasSubstr("3 words"));
-  EXPECT_THAT(complaint(a + " " + a), HasSubstr("where a weight should be"));
-  EXPECT_THAT(complaint("0 " + a), HasSubstr("must be above 0, got 0"));
-  EXPECT_THAT(complaint("nan " + a), HasSubstr("must be above 0"));
-  EXPECT_THAT(complaint("1 " + folder_.file("") + " 1 " + a),
+  EXPECT_THAT(error_of(""), HasSubstr("input_dir is empty"));
+  EXPECT_THAT(error_of("1 " + a + " 2"), HasSubstr("3 words"));
+  EXPECT_THAT(error_of(a + " " + a), HasSubstr("instead of a weight"));
+  EXPECT_THAT(error_of("0 " + a), HasSubstr("must be above 0, got 0"));
+  EXPECT_THAT(error_of("nan " + a), HasSubstr("must be above 0"));
+  EXPECT_THAT(error_of("1 " + folder_.file("") + " 1 " + a),
               AllOf(HasSubstr("is a directory"), HasSubstr(a)));
-  EXPECT_THAT(complaint("1 " + a + " 1 " + folder_.file("b")), HasSubstr(folder_.file("b")));
+  EXPECT_THAT(error_of("1 " + a + " 1 " + folder_.file("b")), HasSubstr(folder_.file("b")));
 }
 
 }  // namespace

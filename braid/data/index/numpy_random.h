@@ -1,4 +1,4 @@
-// numpy's RandomState, as far as Megatron's data order depends on it: MT19937 and the legacy shuffle.
+// The parts of numpy's RandomState that determine Megatron's data order: MT19937 and the legacy shuffle.
 // Source: Matsumoto and Nishimura 1998, "Mersenne Twister"; numpy's RandomState documentation (its stream is
 // frozen).
 #pragma once
@@ -15,21 +15,21 @@ namespace braid::data {
 /// The generator numpy.random.RandomState(seed).
 class NumpyRandom {
  public:
-  /// Throws ConfigError unless 0 <= seed < 2^32, as numpy does.
+  /// Throws ConfigError unless 0 <= seed < 2^32, numpy's range.
   explicit NumpyRandom(int64_t seed);
 
   /// The next 32 random bits.
   uint32_t next();
 
-  /// Uniform in [0, largest]: masked bits of one draw (of two 32-bit draws, high one first, where `largest`
-  /// needs more than 32 bits), drawn again until they fit. Draws nothing for 0.
+  /// Uniform in [0, largest]: masked bits of one draw (of two 32-bit draws, the high one first, if `largest`
+  /// needs more than 32 bits), redrawn until they fit. Draws nothing for 0.
   uint64_t up_to(uint64_t largest);
 
-  /// Shuffles as numpy.random.RandomState.shuffle does a one-dimensional array of any type.
+  /// Shuffles like numpy.random.RandomState.shuffle for a one-dimensional array of any type.
   template <typename T>
   void shuffle(std::span<T> values) {
-    // What is drawn does not depend on the values, so partners are drawn a block ahead and fetched meanwhile:
-    // a large array is otherwise one cache miss after another.
+    // The draws do not depend on the values, so partners are drawn a block ahead and prefetched: otherwise
+    // nearly every access to a large array is a cache miss.
     std::array<uint64_t, 32> partners;
     size_t i = values.size();
     while (i > 1) {

@@ -11,7 +11,7 @@
 namespace braid::data {
 namespace {
 
-// All expected values were printed by numpy 2.4.6.
+// All expected values are from numpy 2.4.6.
 
 template <typename T>
 std::vector<T> shuffled_range(NumpyRandom& random, size_t count) {
@@ -25,7 +25,7 @@ TEST(NumpyRandom, ShufflesAsNumpyDoes) {
   NumpyRandom random(1234);
   EXPECT_EQ(shuffled_range<int32_t>(random, 10), (std::vector<int32_t>{7, 2, 9, 1, 0, 8, 4, 5, 6, 3}));
   EXPECT_EQ(shuffled_range<int64_t>(random, 7), (std::vector<int64_t>{6, 4, 0, 5, 3, 2, 1}))
-      << "the stream goes on";
+      << "the stream continues";
 }
 
 TEST(NumpyRandom, ShufflesLongRangesAsNumpyDoes) {
@@ -43,8 +43,7 @@ TEST(NumpyRandom, DrawsWordsAsNumpyDoes) {
   for (const uint32_t expected : {1608637542u, 3421126067u, 4083286876u}) EXPECT_EQ(random.next(), expected);
 }
 
-// RandomState(5).randint(0, 2**40 + 1, dtype=int64), which draws by the same rule as a shuffle of that many
-// would.
+// RandomState(5).randint(0, 2**40 + 1, dtype=int64), which draws like a shuffle of that many elements.
 TEST(NumpyRandom, DrawsBeyond32BitsAsNumpyDoes) {
   NumpyRandom random(5);
   for (const uint64_t expected : {34745516772u, 993841416126u, 680694927056u, 34320314572u}) {
@@ -60,7 +59,7 @@ TEST(NumpyRandom, EmptyAndSingleRangesDrawNothing) {
   EXPECT_EQ(random.next(), 1608637542u);
 }
 
-TEST(NumpyRandom, RefusesSeedsThatNumpyRefuses) {
+TEST(NumpyRandom, RejectsSeedsThatNumpyRejects) {
   EXPECT_THROW(NumpyRandom(-1), ConfigError);
   EXPECT_THROW(NumpyRandom(int64_t{1} << 32), ConfigError);
 }

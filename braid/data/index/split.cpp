@@ -24,7 +24,7 @@ std::string_view name_of(Part part) {
 
 SplitWeights parse_split(std::string_view text) {
   constexpr std::string_view kForm =
-      "it is 1 to 3 numbers for train, valid and test, separated by \",\" or \"/\", such as 949,50,1";
+      "pass 1 to 3 numbers for train, valid and test, separated by \",\" or \"/\", such as 949,50,1";
   const char separator = text.find('/') != std::string_view::npos ? '/' : ',';
   const std::vector<std::string> pieces = braid::split(text, separator);
   require<ConfigError>(pieces.size() <= 3, "split must not have more than 3 numbers, got \"", text,
@@ -33,9 +33,9 @@ SplitWeights parse_split(std::string_view text) {
   double sum = 0;
   for (size_t i = 0; i < pieces.size(); ++i) {
     const std::optional<double> value = parse_double(trim(pieces[i]));
-    require<ConfigError>(value.has_value(), "split has \"", pieces[i], "\" where a number should be, in \"",
+    require<ConfigError>(value.has_value(), "split has \"", pieces[i], "\" instead of a number in \"",
                          text, "\": ", kForm);
-    require<ConfigError>(std::isfinite(*value) && *value >= 0, "split must have numbers of 0 or more, got \"",
+    require<ConfigError>(std::isfinite(*value) && *value >= 0, "split must have finite numbers >= 0, got \"",
                          text, "\": ", kForm);
     weights[i] = *value;
     sum += *value;

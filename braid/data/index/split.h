@@ -1,4 +1,4 @@
-// The three parts of the data, and how --split cuts a file into them.
+// The three parts of the data, and their ranges in a file according to --split.
 #pragma once
 
 #include <array>
@@ -23,13 +23,13 @@ struct SequenceRange {
 /// The weights of train, valid and test, summing to 1.
 using SplitWeights = std::array<double, 3>;
 
-/// Reads 1 to 3 numbers separated by "," or "/"; missing ones are 0. Throws ConfigError if they are not that,
-/// negative, not finite, or all 0.
+/// Parses 1 to 3 numbers separated by "," or "/"; missing numbers are 0. Throws ConfigError for anything else
+/// and for numbers that are negative, not finite, or all 0.
 SplitWeights parse_split(std::string_view text);
 
-/// Contiguous ranges for train, valid and test over [0, sequences): each border is the cumulative weight
-/// times `sequences`, rounded half to even. Source: megatron/core/datasets (megatron-core; the older Megatron
-/// and PaddleNLP round otherwise, by a sequence or two).
+/// Contiguous ranges for train, valid and test over [0, sequences): each boundary is the cumulative weight
+/// times `sequences`, rounded half to even. Source: megatron/core/datasets (megatron-core; older Megatron and
+/// PaddleNLP round differently, by a sequence or two).
 std::array<SequenceRange, 3> split_ranges(const SplitWeights& weights, int64_t sequences);
 
 }  // namespace braid::data

@@ -20,7 +20,7 @@ TEST(Split, ReadsOneToThreeNumbers) {
   EXPECT_EQ(parse_split("0,1,0"), (SplitWeights{0, 1, 0}));
 }
 
-TEST(Split, RefusesOtherText) {
+TEST(Split, RejectsOtherText) {
   for (const std::string text : {"", ",", "1,2,3,4", "0,0,0", "-1,2", "a", "1,b", "1,2/3", "nan", "inf,1",
                                  "949 50 1", "1e308,1e308"}) {
     try {
@@ -32,8 +32,8 @@ TEST(Split, RefusesOtherText) {
   }
 }
 
-// Borders for every N from 0 to 5000, computed with Python's round() and numpy's normalisation.
-TEST(Split, BordersAreMegatronCores) {
+// Boundaries for every N from 0 to 5000, computed with Python's round() and numpy's normalisation.
+TEST(Split, BoundariesEqualMegatronCores) {
   const std::vector<std::pair<std::string, uint64_t>> golden = {{"949,50,1", 5242832193784025938ull},
                                                                 {"969,30,1", 9717841669355468163ull},
                                                                 {"1,1,1", 13082474231512751885ull},

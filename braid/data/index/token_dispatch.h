@@ -1,4 +1,4 @@
-// From a token type of the file to the C++ type that holds it.
+// Dispatch from a token type to the corresponding C++ type.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace braid::data {
 
-/// body(T{}) with the integer type that `type` stores; what it returns. Its result type must not depend on T.
+/// body(T{}) for the integer type of `type`. The result type must not depend on T.
 template <typename Body>
 decltype(auto) dispatch(TokenType type, Body&& body) {
   switch (type) {

@@ -1,4 +1,4 @@
-// One pass over all tokens of a file, at the speed of memory.
+// Single passes over all tokens of a file at memory bandwidth.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -12,17 +12,17 @@
 namespace braid::data {
 namespace {
 
-// Small enough to stay in the cache should a block have to be searched again.
+// Small enough to stay in the cache if a block must be searched again.
 constexpr int64_t kBlockTokens = 1 << 15;
 
-// The tokens of the .bin, which the map aligns to a page.
+// The tokens of the .bin, which the mapping aligns to a page.
 template <typename T>
 std::span<const T> tokens_of(const IndexedReader& reader) {
   const auto bytes = reader.bin_bytes();
   return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
 }
 
-// results[k] = body(begin, end) for the k-th of `threads` ranges that make up [0, count) in order.
+// results[k] = body(begin, end) for the k-th of `threads` consecutive ranges of [0, count).
 template <typename Result, typename Body>
 std::vector<Result> over_ranges(int64_t count, int32_t threads, const Body& body) {
   const int64_t workers = std::clamp<int64_t>(threads, 1, count / kBlockTokens + 1);
@@ -38,8 +38,8 @@ std::vector<Result> over_ranges(int64_t count, int32_t threads, const Body& body
   return results;
 }
 
-// The first position in [begin, end) whose token, read as unsigned, is `limit` or more. Negative ids read as
-// large ones.
+// The first position in [begin, end) whose token, read as unsigned, is >= `limit`. Negative ids read as large
+// ones.
 template <typename U>
 std::optional<int64_t> first_at_least(std::span<const U> tokens, int64_t begin, int64_t end, U limit) {
   for (int64_t block = begin; block < end; block += kBlockTokens) {
@@ -56,8 +56,8 @@ std::optional<int64_t> first_at_least(std::span<const U> tokens, int64_t begin, 
 
 std::optional<int64_t> first_bad_token(const IndexedReader& reader, int64_t vocabulary_size,
                                        int32_t threads) {
-  // No id above `largest` can be an int64 that is valid; this also catches negative ids where the vocabulary
-  // exceeds a signed type.
+  // Ids above `largest` are never valid; this also catches negative ids if the vocabulary exceeds a signed
+  // type.
   const auto largest = static_cast<uint64_t>(limits_of(reader.token_type()).largest);
   const uint64_t limit = std::min(static_cast<uint64_t>(vocabulary_size), largest + 1);
   return dispatch(reader.token_type(), [&]<typename T>(T) -> std::optional<int64_t> {
@@ -74,7 +74,7 @@ std::optional<int64_t> first_bad_token(const IndexedReader& reader, int64_t voca
   });
 }
 
-// The sequence that holds byte `offset` of the .bin.
+// The sequence that contains byte `offset` of the .bin.
 int64_t sequence_at(const IndexedReader& reader, int64_t offset) {
   int64_t low = 0;
   int64_t high = reader.sequence_count();
@@ -98,7 +98,7 @@ int64_t find_max_token(const IndexedReader& reader, int32_t threads) {
       return result;
     });
     const T result = *std::max_element(maxima.begin(), maxima.end());
-    // Only a uint64 can be beyond an int64.
+    // Only uint64 can exceed int64.
     if constexpr (std::is_same_v<T, uint64_t>) {
       return static_cast<int64_t>(std::min(result, static_cast<uint64_t>(largest)));
     } else {
@@ -119,7 +119,7 @@ void check_token_ids(const IndexedReader& reader, int64_t vocabulary_size, int32
   throw DataError(
       cat(reader.bin_path(), ", byte ", offset, " (sequence ", sequence, "): token id ", token,
           " is outside the vocabulary of ", vocabulary_size, " (0 to ", vocabulary_size - 1,
-          "); train with the tokenizer that made this file, or raise vocab_size to hold its largest id, ",
+          "); train with the tokenizer that created this file, or raise vocab_size to fit its largest id, ",
           find_max_token(reader, threads)));
 }
 

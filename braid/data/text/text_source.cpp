@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The extension that tells what is in the file: ".rst" of "a.rst.gz".
+// The extension of the uncompressed file: ".rst" for "a.rst.gz".
 std::string content_extension(const fs::path& path) {
   return (path.extension() == ".gz" ? path.stem() : path).extension().string();
 }
@@ -32,7 +32,7 @@ std::string text_of_line(const std::string& line, const std::string& key, const 
   try {
     object = nlohmann::json::parse(line);
   } catch (const nlohmann::json::parse_error& error) {
-    constexpr size_t kMostBytes = 200;  // the message repeats the text it was reading
+    constexpr size_t kMostBytes = 200;  // the message repeats the text being parsed
     const std::string_view what = error.what();
     const size_t colon = what.find(": ");
     throw DataError(
@@ -40,12 +40,12 @@ std::string text_of_line(const std::string& line, const std::string& key, const 
             utf8_prefix(what.substr(colon == std::string_view::npos ? 0 : colon + 2), kMostBytes)));
   }
   require<DataError>(object.is_object(), origin, ": a line must be a JSON object like {\"", key,
-                     "\": \"...\"}, this is of type ", object.type_name());
+                     "\": \"...\"}, got type ", object.type_name());
   const auto found = object.find(key);
   require<DataError>(found != object.end(), origin, ": has no key \"", key,
-                     "\" (its keys: ", keys_text(object), "); --json_key names the one that holds the text");
+                     "\" (its keys: ", keys_text(object), "); pass --json_key with the key of the text");
   require<DataError>(found->is_string(), origin, ": the value of \"", key,
-                     "\" must be a string, this is of type ", found->type_name());
+                     "\" must be a string, got type ", found->type_name());
   return found->get<std::string>();
 }
 
@@ -53,7 +53,7 @@ std::string text_of_line(const std::string& line, const std::string& key, const 
 
 TextSource::TextSource(TextOptions options) : options_(std::move(options)) {
   require<ConfigError>(!options_.inputs.empty(),
-                       "no input: --input takes text files, .jsonl files and directories");
+                       "no input: pass text files, .jsonl files or directories to --input");
   for (std::string& extension : options_.extensions) {
     if (!extension.starts_with('.')) extension.insert(0, 1, '.');
   }
@@ -61,7 +61,7 @@ TextSource::TextSource(TextOptions options) : options_(std::move(options)) {
     std::error_code error;
     const auto status = fs::status(input, error);
     require<ConfigError>(status.type() != fs::file_type::not_found, "input ", input,
-                         ": there is no such file or directory");
+                         ": no such file or directory");
     require<ConfigError>(status.type() != fs::file_type::none, "input ", input, ": ", error.message());
     if (status.type() == fs::file_type::directory) {
       add_directory(input);
@@ -71,10 +71,10 @@ TextSource::TextSource(TextOptions options) : options_(std::move(options)) {
                          " is neither a file nor a directory");
     files_.push_back({.path = input, .bytes = static_cast<int64_t>(fs::file_size(input)), .named = true});
   }
-  const std::string left_out = left_out_text(counts_);
+  const std::string skipped = skipped_text(counts_);
   require<ConfigError>(!files_.empty(), "no text file in ", options_.inputs.front(),
-                       options_.inputs.size() > 1 ? " and the others" : "",
-                       left_out.empty() ? "" : ": " + left_out);
+                       options_.inputs.size() > 1 ? " and the other inputs" : "",
+                       skipped.empty() ? "" : ": " + skipped);
   for (const File& file : files_) total_bytes_ += file.bytes;
 }
 
@@ -112,7 +112,7 @@ void TextSource::add_directory(const fs::path& directory) {
       files_.push_back({.path = entry->path(), .bytes = static_cast<int64_t>(entry->file_size())});
     }
   } catch (const fs::filesystem_error& error) {
-    throw DataError(cat("input ", directory.string(), " could not be listed: ", error.path1().string(), ": ",
+    throw DataError(cat("input ", directory.string(), " cannot be listed: ", error.path1().string(), ": ",
                         error.code().message()));
   }
   std::sort(files_.begin() + static_cast<std::ptrdiff_t>(first), files_.end(),
@@ -179,7 +179,7 @@ std::optional<Document> TextSource::next() {
   return std::nullopt;
 }
 
-std::string left_out_text(const TextCounts& counts) {
+std::string skipped_text(const TextCounts& counts) {
   std::vector<std::string> parts;
   if (counts.hidden > 0) parts.push_back(cat(counts.hidden, " hidden"));
   if (counts.excluded > 0) parts.push_back(cat(counts.excluded, " excluded by name"));
@@ -187,7 +187,7 @@ std::string left_out_text(const TextCounts& counts) {
   if (counts.binary > 0) parts.push_back(cat(counts.binary, " binary"));
   if (counts.special > 0) parts.push_back(cat(counts.special, " special (links to directories, devices)"));
   std::string text;
-  for (size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "left out: " : ", ") + parts[i];
+  for (size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "skipped: " : ", ") + parts[i];
   return text;
 }
 

@@ -18,7 +18,7 @@ class PlainFile final : public ByteStream {
  public:
   explicit PlainFile(const std::filesystem::path& file)
       : name_(file.string()), descriptor_(::open(file.c_str(), O_RDONLY | O_CLOEXEC)) {
-    require<DataError>(descriptor_ >= 0, name_, " could not be opened: ", system_text(errno));
+    require<DataError>(descriptor_ >= 0, name_, " cannot be opened: ", system_text(errno));
   }
   ~PlainFile() override { ::close(descriptor_); }
 
@@ -27,7 +27,7 @@ class PlainFile final : public ByteStream {
     do {
       got = ::read(descriptor_, buffer.data(), buffer.size());
     } while (got < 0 && errno == EINTR);
-    require<DataError>(got >= 0, name_, " could not be read at byte ", position_bytes_, ": ",
+    require<DataError>(got >= 0, name_, " cannot be read at byte ", position_bytes_, ": ",
                        system_text(errno));
     position_bytes_ += got;
     return static_cast<size_t>(got);

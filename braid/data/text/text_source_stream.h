@@ -1,4 +1,4 @@
-// Bytes of a file in order, compressed by gzip or not, taken by lines or whole.
+// Sequential reading of plain and gzip-compressed files, by lines or completely.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace braid::data {
 
-/// Bytes of a file, from its begin to its end.
+/// The bytes of a file in order.
 class ByteStream {
  public:
   ByteStream() = default;
@@ -19,37 +19,36 @@ class ByteStream {
   ByteStream& operator=(const ByteStream&) = delete;
   virtual ~ByteStream() = default;
 
-  /// Fills the begin of `buffer` and returns how many bytes; 0 only at the end. Throws DataError with the
-  /// file's name.
+  /// Fills the beginning of `buffer` and returns the number of bytes, 0 only at the end. Throws DataError with
+  /// the file's name.
   virtual size_t read(std::span<char> buffer) = 0;
 
-  /// How far into the file on disk it has read, in bytes (compressed ones for a compressed file).
+  /// The read position in the file on disk, in bytes (compressed bytes for a compressed file).
   virtual int64_t position_bytes() const = 0;
 };
 
-/// Opens `file`; a file that begins as gzip's do (1F 8B) is decompressed while it is read.
-/// Throws DataError if it cannot be opened, ConfigError for a compressed file where this build has no zlib.
+/// Opens `file`; a file with gzip's magic number (1F 8B) is decompressed while being read. Throws DataError if
+/// it cannot be opened, ConfigError for a compressed file in a build without zlib.
 std::unique_ptr<ByteStream> open_stream(const std::filesystem::path& file);
 
-/// Opens `file`, which is compressed by gzip. Absent where built with BRAID_WITH_ZLIB=OFF: then it throws
-/// ConfigError.
+/// Opens the gzip-compressed `file`. Throws ConfigError in a build with BRAID_WITH_ZLIB=OFF.
 std::unique_ptr<ByteStream> open_gzip(const std::filesystem::path& file);
 
 /// Whether this build has zlib.
 bool gzip_available();
 
-/// Takes a stream by lines or whole.
+/// Reads a stream by lines or completely.
 class StreamReader {
  public:
   explicit StreamReader(std::unique_ptr<ByteStream> stream) : stream_(std::move(stream)) {}
 
-  /// The next bytes, at least `bytes` of them unless the file ends before; they stay to be read.
+  /// The next bytes without consuming them, at least `bytes` unless the file ends before.
   std::string_view peek(size_t bytes);
 
-  /// The next line without its newline, or nothing at the end. A last line needs no newline.
+  /// The next line without its newline, or nothing at the end. The last line needs no newline.
   std::optional<std::string> line();
 
-  /// All that is left.
+  /// All remaining bytes.
   std::string rest();
 
   int64_t position_bytes() const { return stream_->position_bytes(); }
@@ -59,7 +58,7 @@ class StreamReader {
 
   std::unique_ptr<ByteStream> stream_;
   std::string buffer_;
-  size_t begin_ = 0;  // of what is not taken yet, in buffer_
+  size_t begin_ = 0;  // of the unconsumed bytes in buffer_
 };
 
 }  // namespace braid::data

@@ -27,34 +27,34 @@ auto says(const std::string& part) {
 
 const std::string kReplacement = "\xef\xbf\xbd";
 
-std::string mended(std::string text) {
+std::string repaired(std::string text) {
   replace_invalid_utf8(text);
   return text;
 }
 
 TEST(ReplaceInvalidUtf8, ReplacesMaximalParts) {
   const std::string r = kReplacement;
-  EXPECT_EQ(mended("plain ascii, é 世 🙂"), "plain ascii, é 世 🙂");
-  EXPECT_EQ(mended("a\xff\xfe!"), "a" + r + r + "!");
-  EXPECT_EQ(mended("\xe4\xb8"), r) << "cut short";
-  EXPECT_EQ(mended("\xe4\xb8!"), r + "!");
-  EXPECT_EQ(mended("\xc0\xaf"), r + r) << "overlong";
-  EXPECT_EQ(mended("\xe0\x80\x80"), r + r + r) << "overlong";
-  EXPECT_EQ(mended("\xed\xa0\x80"), r + r + r) << "surrogate";
-  EXPECT_EQ(mended("\xf4\x90\x80\x80"), r + r + r + r) << "beyond U+10FFFF";
-  // The example of the Unicode Standard, table 3-8.
-  EXPECT_EQ(mended("a\xf1\x80\x80\xe1\x80\xc2"
+  EXPECT_EQ(repaired("plain ascii, é 世 🙂"), "plain ascii, é 世 🙂");
+  EXPECT_EQ(repaired("a\xff\xfe!"), "a" + r + r + "!");
+  EXPECT_EQ(repaired("\xe4\xb8"), r) << "truncated";
+  EXPECT_EQ(repaired("\xe4\xb8!"), r + "!");
+  EXPECT_EQ(repaired("\xc0\xaf"), r + r) << "overlong";
+  EXPECT_EQ(repaired("\xe0\x80\x80"), r + r + r) << "overlong";
+  EXPECT_EQ(repaired("\xed\xa0\x80"), r + r + r) << "surrogate";
+  EXPECT_EQ(repaired("\xf4\x90\x80\x80"), r + r + r + r) << "beyond U+10FFFF";
+  // The example in the Unicode Standard, table 3-8.
+  EXPECT_EQ(repaired("a\xf1\x80\x80\xe1\x80\xc2"
                    "b\x80"
                    "c\x80\xbf"
                    "d"),
             "a" + r + r + r + "b" + r + "c" + r + r + "d");
 }
 
-TEST(ReplaceInvalidUtf8, AnyBytesBecomeValidAndValidOnesStay) {
+TEST(ReplaceInvalidUtf8, AnyBytesBecomeValidAndValidTextIsUnchanged) {
   for (uint64_t seed = 0; seed < 500; ++seed) {
     std::string bytes;
     for (uint64_t i = 0; i < philox(seed, 1000)[0] % 80; ++i) {
-      // Mostly bytes of long characters, now and then runs of ASCII for the fast path.
+      // Mostly bytes of long characters, with occasional runs of ASCII for the fast path.
       const auto random = philox(seed, i);
       random[1] % 3 == 0 ? bytes.append(random[0] % 9, 'x') : bytes.append(1, static_cast<char>(random[0]));
     }
@@ -66,7 +66,7 @@ TEST(ReplaceInvalidUtf8, AnyBytesBecomeValidAndValidOnesStay) {
   }
 }
 
-TEST(Utf8Prefix, NeverCutsACharacter) {
+TEST(Utf8Prefix, NeverSplitsACharacter) {
   EXPECT_EQ(utf8_prefix("aé世", 100), "aé世");
   EXPECT_EQ(utf8_prefix("aé世", 5), "aé");
   EXPECT_EQ(utf8_prefix("aé世", 3), "aé");
@@ -80,7 +80,7 @@ class TextSourceTest : public testing::Test {
     fs::create_directories(fs::path(folder_.file(name)).parent_path());
     write_bytes(folder_.file(name), bytes);
   }
-  // Texts of all documents; their origins, relative to the folder, in origins_.
+  // The texts of all documents; sets origins_ to their origins relative to the directory.
   std::vector<std::string> read(TextSource& source) {
     std::vector<std::string> texts;
     origins_.clear();
@@ -98,10 +98,10 @@ class TextSourceTest : public testing::Test {
   std::vector<std::string> origins_;
 };
 
-TEST_F(TextSourceTest, WalksADirectoryInByteOrderAndCountsWhatItLeavesOut) {
+TEST_F(TextSourceTest, WalksADirectoryInByteOrderAndCountsSkippedFiles) {
   write("in/b.txt", "second\n");
   write("in/a/z.rst", "first\n");
-  write("in/a.txt", "between");  // '.' comes before '/'
+  write("in/a.txt", "between");  // '.' sorts before '/'
   write("in/.git/config", "hidden");
   write("in/.hidden", "hidden");
   write("in/skip/me.txt", "excluded");
@@ -119,10 +119,10 @@ TEST_F(TextSourceTest, WalksADirectoryInByteOrderAndCountsWhatItLeavesOut) {
   EXPECT_EQ(source.done_bytes(), source.total_bytes());
   EXPECT_EQ(source.total_bytes(), 7 + 6 + 7 + 7 + 9);
   EXPECT_EQ(left_out_text(source.counts()),
-            "left out: 2 hidden, 1 excluded by name, 1 binary, 3 special (links to directories, devices)");
+            "skipped: 2 hidden, 1 excluded by name, 1 binary, 3 special (links to directories, devices)");
 }
 
-TEST_F(TextSourceTest, ExtensionsChooseFilesInDirectoriesOnly) {
+TEST_F(TextSourceTest, ExtensionsFilterFilesInDirectoriesOnly) {
   write("in/a.rst", "a");
   write("in/b.txt", "b");
   write("in/c.html", "c");
@@ -132,7 +132,7 @@ TEST_F(TextSourceTest, ExtensionsChooseFilesInDirectoriesOnly) {
   EXPECT_EQ(source.counts().other_extension, 2);
 }
 
-TEST_F(TextSourceTest, JsonLinesGiveADocumentEach) {
+TEST_F(TextSourceTest, EachJsonLineIsADocument) {
   write("a.jsonl",
         "{\"text\": \"one\\nline\", \"n\": 1}\n\n  {\"text\":\"\\u00e9\\u0000\"}  \r\n{\"text\": \"\"}");
   EXPECT_THAT(read({.inputs = {folder_.file("a.jsonl")}}),
@@ -152,40 +152,40 @@ TEST_F(TextSourceTest, ADamagedLineIsNamed) {
   EXPECT_THAT(reading("\n[1]\n"),
               says<DataError>("x.jsonl:2: a line must be a JSON object like {\"text\": \"...\"}"));
   EXPECT_THAT(reading("{\"body\": 1, \"id\": 2}"),
-              says<DataError>("x.jsonl:1: has no key \"text\" (its keys: body, id); --json_key"));
+              says<DataError>("x.jsonl:1: has no key \"text\" (its keys: body, id); pass --json_key"));
   EXPECT_THAT(reading("{\"text\": 7}"),
-              says<DataError>("x.jsonl:1: the value of \"text\" must be a string, this is of type number"));
+              says<DataError>("x.jsonl:1: the value of \"text\" must be a string, got type number"));
   EXPECT_THAT(reading("{\"text\": \"\xff\"}"), says<DataError>("x.jsonl:1: not a line of JSON"));
 }
 
-TEST_F(TextSourceTest, LinesLongerThanTheBufferStayWhole) {
+TEST_F(TextSourceTest, LinesLongerThanTheBufferAreReadCompletely) {
   const std::string first(700'000, 'a'), second(300'000, 'b');
   write("long.jsonl", "{\"text\":\"" + first + "\"}\n{\"text\":\"" + second + "\"}\n{\"text\":\"c\"}");
   EXPECT_THAT(read({.inputs = {folder_.file("long.jsonl")}}), ElementsAre(first, second, "c"));
 }
 
-TEST_F(TextSourceTest, TextIsMadeValidAndLosesItsByteOrderMark) {
+TEST_F(TextSourceTest, TextIsMadeValidWithoutByteOrderMark) {
   write("a.txt", "\xef\xbb\xbfhello\xff \xef\xbb\xbf");
   TextSource source({.inputs = {folder_.file("a.txt")}});
   EXPECT_THAT(read(source), ElementsAre("hello" + kReplacement + " \xef\xbb\xbf"));
   EXPECT_EQ(source.counts().invalid_utf8, 1);
 }
 
-TEST_F(TextSourceTest, RefusesWhatItCannotRead) {
+TEST_F(TextSourceTest, RejectsUnreadableInput) {
   EXPECT_THAT([&] { read({}); }, says<ConfigError>("no input"));
   EXPECT_THAT([&] { read({.inputs = {folder_.file("none")}}); },
-              says<ConfigError>("none: there is no such file or directory"));
+              says<ConfigError>("none: no such file or directory"));
   fs::create_directory(folder_.file("empty"));
   EXPECT_THAT([&] { read({.inputs = {folder_.file("empty")}}); }, says<ConfigError>("no text file in "));
   write("dir/.only", "hidden");
-  EXPECT_THAT([&] { read({.inputs = {folder_.file("dir")}}); }, says<ConfigError>("left out: 1 hidden"));
+  EXPECT_THAT([&] { read({.inputs = {folder_.file("dir")}}); }, says<ConfigError>("skipped: 1 hidden"));
   write("binary", std::string("ab\0", 3));
   EXPECT_THAT([&] { read({.inputs = {folder_.file("binary")}}); },
               says<DataError>("binary is not text: it has a NUL at byte 2"));
   EXPECT_THAT([&] { read({.inputs = {"/dev/null"}}); }, says<ConfigError>("neither a file nor a directory"));
 }
 
-// `bytes` as a gzip file of one stored (not compressed) block. Source: RFC 1951 and 1952.
+// `bytes` as a gzip file with one stored (uncompressed) block. Source: RFC 1951 and 1952.
 std::string gzipped(const std::string& bytes) {
   uint32_t crc = 0xffffffff;
   for (const char c : bytes) {
@@ -202,7 +202,7 @@ std::string gzipped(const std::string& bytes) {
          little_endian(~size, 2) + bytes + little_endian(~crc, 4) + little_endian(size, 4);
 }
 
-TEST_F(TextSourceTest, GzipIsReadByWhatTheFileHoldsNotByItsName) {
+TEST_F(TextSourceTest, GzipIsDetectedByContentNotByName) {
   write("in/a.rst.gz", gzipped("packed text"));
   write("in/b.jsonl.gz", gzipped("{\"text\": \"one\"}\n{\"text\": \"two\"}\n"));
   write("in/c.rst", gzipped("wrong name") + gzipped(", two members"));
@@ -220,13 +220,13 @@ TEST_F(TextSourceTest, GzipIsReadByWhatTheFileHoldsNotByItsName) {
 TEST_F(TextSourceTest, DamagedGzipIsNamed) {
   if (!gzip_available()) {
     EXPECT_THAT([&] { open_gzip("x.gz"); },
-                says<ConfigError>("x.gz is compressed by gzip, and this build leaves zlib out"));
+                says<ConfigError>("x.gz is compressed by gzip, but this build does not include zlib"));
     return;
   }
   const std::string whole = gzipped("some text to be cut");
   for (size_t size = 3; size < whole.size(); ++size) {
     write("cut.gz", whole.substr(0, size));
-    EXPECT_THAT([&] { read({.inputs = {folder_.file("cut.gz")}}); }, says<DataError>("cut.gz is cut short"))
+    EXPECT_THAT([&] { read({.inputs = {folder_.file("cut.gz")}}); }, says<DataError>("cut.gz is truncated"))
         << size;
   }
   std::string flipped = whole;

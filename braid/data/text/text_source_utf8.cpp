@@ -6,11 +6,11 @@ namespace braid::data {
 namespace {
 
 struct Step {
-  size_t bytes = 0;  // of the character, or of the part of one that U+FFFD replaces
+  size_t bytes = 0;  // of the character, or of the invalid part to replace by U+FFFD
   bool valid = false;
 };
 
-// The character at the begin of `text`, which is not empty. Source: The Unicode Standard, table 3-7.
+// The first character of `text`, which is not empty. Source: The Unicode Standard, table 3-7.
 Step decode_one(std::string_view text) {
   const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = at(0);
@@ -61,18 +61,18 @@ int64_t replace_invalid_utf8(std::string& text) {
   size_t valid = valid_utf8_prefix(text);
   if (valid == text.size()) return 0;
   int64_t replaced = 0;
-  std::string mended;
+  std::string repaired;
   std::string_view rest = text;
   while (true) {
-    mended.append(rest.substr(0, valid));
+    repaired.append(rest.substr(0, valid));
     rest.remove_prefix(valid);
     if (rest.empty()) break;
-    mended.append("\xef\xbf\xbd");
+    repaired.append("\xef\xbf\xbd");
     ++replaced;
     rest.remove_prefix(decode_one(rest).bytes);
     valid = valid_utf8_prefix(rest);
   }
-  text = std::move(mended);
+  text = std::move(repaired);
   return replaced;
 }
 

@@ -1,4 +1,4 @@
-// UTF-8 that may be damaged.
+// Handling of possibly invalid UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,16 @@
 
 namespace braid::data {
 
-/// Bytes of the longest prefix of `text` that is valid UTF-8 (no surrogates, no overlong forms, at most
+/// Length of the longest prefix of `text` that is valid UTF-8 (no surrogates, no overlong forms, at most
 /// U+10FFFF).
 size_t valid_utf8_prefix(std::string_view text);
 
-/// Replaces every maximal part of `text` that is not UTF-8 by U+FFFD, as web browsers and Python do, and
-/// returns how many. Source: The Unicode Standard, section 3.9, "U+FFFD Substitution of Maximal Subparts".
+/// Replaces every maximal invalid part of `text` by U+FFFD, like web browsers and Python, and returns the
+/// number of replacements. Source: The Unicode Standard, section 3.9, "U+FFFD Substitution of Maximal
+/// Subparts".
 int64_t replace_invalid_utf8(std::string& text);
 
-/// The longest prefix of at most `most_bytes` bytes that does not cut a character of valid UTF-8 in two.
+/// The longest prefix of at most `most_bytes` bytes that does not split a character of valid UTF-8.
 std::string_view utf8_prefix(std::string_view text, size_t most_bytes);
 
 }  // namespace braid::data

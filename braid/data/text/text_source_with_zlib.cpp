@@ -12,7 +12,7 @@ class GzipFile final : public ByteStream {
  public:
   explicit GzipFile(const std::filesystem::path& file)
       : name_(file.string()), file_(gzopen(file.c_str(), "rbe")) {
-    require<DataError>(file_ != nullptr, name_, " could not be opened");
+    require<DataError>(file_ != nullptr, name_, " cannot be opened");
     gzbuffer(file_, 128 * 1024);
   }
   ~GzipFile() override { gzclose_r(file_); }
@@ -22,8 +22,8 @@ class GzipFile final : public ByteStream {
     const int got = gzread(file_, buffer.data(), static_cast<unsigned>(most));
     int error = Z_OK;
     const char* text = gzerror(file_, &error);
-    // A file that was cut short gives what it has, and then this error.
-    require<DataError>(error != Z_BUF_ERROR, name_, " is cut short: it ends at compressed byte ",
+    // A truncated file yields its data first, then this error.
+    require<DataError>(error != Z_BUF_ERROR, name_, " is truncated: it ends at compressed byte ",
                        position_bytes(), " within its gzip data; copy it again");
     require<DataError>(got >= 0, name_, " is damaged near compressed byte ", position_bytes(),
                        " (gzip: ", text == nullptr ? "" : text, "); copy it again");

@@ -6,7 +6,7 @@ namespace braid::data {
 std::unique_ptr<ByteStream> open_gzip(const std::filesystem::path& file) {
   throw ConfigError(
       cat(file.string(),
-          " is compressed by gzip, and this build leaves zlib out: install zlib1g-dev and build with "
+          " is compressed by gzip, but this build does not include zlib: install zlib1g-dev and build with "
           "BRAID_WITH_ZLIB=ON, or decompress the file first"));
 }
 

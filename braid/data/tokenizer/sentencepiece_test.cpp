@@ -24,7 +24,7 @@ auto says(const std::string& part) {
   return Throws<Error>(Property(&Error::what, HasSubstr(part)));
 }
 
-// Words of a small invented language, enough of them for some hundred merges.
+// Words of a small invented language, enough for several hundred merges.
 std::vector<std::string> invented_lines(uint64_t count) {
   const std::vector<std::string> syllables = {"ba", "ke", "lo", "mi", "run", "the", "ing", "str", "é", "世"};
   std::vector<std::string> lines;
@@ -41,8 +41,8 @@ std::vector<std::string> invented_lines(uint64_t count) {
   return lines;
 }
 
-// Text of everything that is hard: runs of spaces and newlines, tabs, NUL, digits, any character, and U+2581
-// itself.
+// Text with all difficult cases: runs of spaces and newlines, tabs, NUL, digits, arbitrary characters, and
+// U+2581 itself.
 std::string random_text(uint64_t seed) {
   const std::vector<std::string> parts = {" ",
                                           "  ",
@@ -76,7 +76,7 @@ std::string random_text(uint64_t seed) {
   return text;
 }
 
-// One model for all tests, as training takes most of their time. Everything else here is const.
+// One model for all tests, since training takes most of their time. Everything else here is const.
 class SentencePiece : public testing::Test {
  protected:
   void SetUp() override {
@@ -87,7 +87,7 @@ class SentencePiece : public testing::Test {
   std::string file_;
 };
 
-TEST_F(SentencePiece, WithoutTheLibraryItNamesTheOption) {
+TEST_F(SentencePiece, WithoutTheLibraryTheErrorNamesTheOption) {
   if (sentencepiece_available()) {
     EXPECT_EQ(make_tokenizer(file_)->vocabulary_size(), 600);
     return;
@@ -96,7 +96,7 @@ TEST_F(SentencePiece, WithoutTheLibraryItNamesTheOption) {
   EXPECT_THAT([] { train_bpe({"text"}, {}); }, says<ConfigError>("BRAID_WITH_SENTENCEPIECE"));
 }
 
-TEST_F(SentencePiece, IdsAreLaidOutAsLlamas) {
+TEST_F(SentencePiece, IdsHaveLlamasLayout) {
   if (!sentencepiece_available()) return;
   const auto tokenizer = make_tokenizer("sentencepiece:" + file_);
   EXPECT_EQ(tokenizer->bos_id(), 1);
@@ -107,11 +107,11 @@ TEST_F(SentencePiece, IdsAreLaidOutAsLlamas) {
   EXPECT_EQ(tokenizer->encode(std::string(1, '\0')), (std::vector<int64_t>{6})) << "the first byte piece";
   EXPECT_EQ(tokenizer->encode("123").size(), 3u) << "digits stay single";
   EXPECT_EQ(tokenizer->encode(""), std::vector<int64_t>{});
-  EXPECT_LE(tokenizer->encode("the running").size(), 6u) << "merges are learnt";
-  EXPECT_EQ(tokenizer->decode(std::vector<int64_t>{1, 3, 2}), "\n") << "control ids show nothing";
+  EXPECT_LE(tokenizer->encode("the running").size(), 6u) << "merges are learned";
+  EXPECT_EQ(tokenizer->decode(std::vector<int64_t>{1, 3, 2}), "\n") << "control ids decode to nothing";
 }
 
-TEST_F(SentencePiece, EveryTextComesBackAndTheWordCacheChangesNothing) {
+TEST_F(SentencePiece, EveryTextRoundTripsAndTheWordCacheChangesNothing) {
   if (!sentencepiece_available()) return;
   const auto tokenizer = load_sentencepiece(file_);
   const auto whole = load_sentencepiece(file_, WordCache::kOff);
@@ -125,8 +125,7 @@ TEST_F(SentencePiece, EveryTextComesBackAndTheWordCacheChangesNothing) {
     ASSERT_EQ(tokenizer->encode(line), whole->encode(line)) << line;
 }
 
-// Llama's own models put a space before the text. The three bytes 18 00 are add_dummy_prefix = false in the
-// file.
+// Llama's own models prepend a space to the text. The bytes 18 00 are add_dummy_prefix = false in the file.
 TEST_F(SentencePiece, TheWordCacheChangesNothingWithADummyPrefix) {
   if (!sentencepiece_available()) return;
   std::string model = read_bytes(file_);
@@ -169,9 +168,9 @@ TEST_F(SentencePiece, EncodesFromManyThreads) {
 TEST_F(SentencePiece, BadFilesAndIdsAreNamed) {
   if (!sentencepiece_available()) return;
   EXPECT_THAT([&] { make_tokenizer(folder_.file("none.model")); },
-              says<ConfigError>("none.model: there is no such file"));
+              says<ConfigError>("none.model: no such file"));
   EXPECT_THAT([&] { make_tokenizer("sentencepiece:" + folder_.file("x")); },
-              says<ConfigError>("there is no such file"));
+              says<ConfigError>("no such file"));
   write_bytes(folder_.file("bad.model"), "\x0a\x02zzzzzzzzz");
   EXPECT_THAT([&] { make_tokenizer(folder_.file("bad.model")); },
               says<DataError>("is not a SentencePiece model"));
@@ -189,10 +188,10 @@ TEST_F(SentencePiece, BadFilesAndIdsAreNamed) {
       says<DataError>("token 1 has id 600"));
 }
 
-TEST_F(SentencePiece, TrainingRefusesWhatItCannotDo) {
+TEST_F(SentencePiece, TrainingRejectsInvalidOptions) {
   if (!sentencepiece_available()) return;
   EXPECT_THAT([] { train_bpe({"too little"}, {}); },
-              says<ConfigError>("too short for 4096 pieces: it gives at most "));
+              says<ConfigError>("too short for 4096 pieces: it supports at most "));
   EXPECT_THAT([] { train_bpe({}, {}); }, says<ConfigError>("no text to train"));
   EXPECT_THAT([] { train_bpe({"x"}, {.pieces = 100}); }, says<ConfigError>("at least 320 pieces"));
   EXPECT_THAT([] { train_bpe({"x"}, {.pieces = 600, .threads = 0}); },
@@ -201,10 +200,10 @@ TEST_F(SentencePiece, TrainingRefusesWhatItCannotDo) {
   for (int c = 0; c < 500; ++c) {
     many.push_back({'\xe4', static_cast<char>(0xb8 + c / 64), static_cast<char>(0x80 + c % 64)});
   }
-  EXPECT_THAT([&] { train_bpe(many, {.pieces = 400}); }, says<ConfigError>("could not be trained"));
+  EXPECT_THAT([&] { train_bpe(many, {.pieces = 400}); }, says<ConfigError>("cannot be trained"));
 }
 
-TEST_F(SentencePiece, TrainsFromFilesQuietlyAndTheSameEveryTime) {
+TEST_F(SentencePiece, TrainsFromFilesSilentlyAndDeterministically) {
   if (!sentencepiece_available()) return;
   std::string text;
   for (const std::string& line : invented_lines(400)) text += line + "\n";
@@ -226,12 +225,12 @@ TEST_F(SentencePiece, TrainsFromFilesQuietlyAndTheSameEveryTime) {
   using enum TrainTokenizerProgress::Phase;
   EXPECT_EQ(phases, (std::vector{kReading, kTraining}));
   EXPECT_EQ(read_bytes(summary.file), read_bytes(file_))
-      << "the lines of the file are the lines of the fixture";
-  EXPECT_THAT(to_text(summary), HasSubstr("tokenizer.model: 600 pieces, learnt from "));
+      << "the lines of the file equal those of the fixture";
+  EXPECT_THAT(to_text(summary), HasSubstr("tokenizer.model: 600 pieces, trained on "));
   write_bytes(folder_.file("file"), "");
   TrainTokenizerOptions unwritable = options;
   unwritable.output = folder_.file("file/x.model");
-  EXPECT_THAT([&] { train_sentencepiece(unwritable); }, says<DataError>("could not be created"));
+  EXPECT_THAT([&] { train_sentencepiece(unwritable); }, says<DataError>("cannot be created"));
 }
 
 std::vector<std::string> sampled(const std::string& path, int64_t bytes) {
@@ -239,7 +238,7 @@ std::vector<std::string> sampled(const std::string& path, int64_t bytes) {
   return sample_lines(source, bytes, [](int64_t) {});
 }
 
-TEST(SampleLines, CutsLinesWhereNoPieceReaches) {
+TEST(SampleLines, SplitsLinesWhereNoPieceCrosses) {
   const ScratchDirectory folder;
   write_bytes(folder.file("a"),
               "one\ttwo\r\n\n three \xe2\x96\x81 four" + std::string("\n") + std::string(9000, 'x'));
@@ -252,7 +251,7 @@ TEST(SampleLines, CutsLinesWhereNoPieceReaches) {
   EXPECT_EQ(lines[4].size() + lines[5].size() + lines[6].size(), 9000u);
 }
 
-TEST(SampleLines, SpreadsOverAllTheTextAndKeepsToTheSize) {
+TEST(SampleLines, SpreadsOverTheWholeTextWithinTheSize) {
   const ScratchDirectory folder;
   std::string text;
   for (int line = 0; line < 100'000; ++line) text += cat("line number ", line, " of the text\n");
@@ -268,11 +267,11 @@ TEST(SampleLines, SpreadsOverAllTheTextAndKeepsToTheSize) {
     }
     EXPECT_NEAR(static_cast<double>(bytes), static_cast<double>(wanted), 0.1 * static_cast<double>(wanted));
     for (const int64_t tenth : tenths) {
-      // Blocks of 4096 bytes hold less than 150 of these lines; one too many or too few at each end.
+      // Blocks of 4096 bytes have fewer than 150 of these lines; one too many or too few at each end.
       EXPECT_NEAR(static_cast<double>(tenth), static_cast<double>(lines.size()) / 10, 300);
     }
   }
-  EXPECT_EQ(sampled(folder.file("a"), 100'000'000).size(), 100'000u) << "all, where all is less than wanted";
+  EXPECT_EQ(sampled(folder.file("a"), 100'000'000).size(), 100'000u) << "all lines if they are fewer than requested";
 }
 
 }  // namespace

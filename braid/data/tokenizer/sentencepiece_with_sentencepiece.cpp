@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
 
-// Ids of words seen before. Not for several threads at once.
+// A cache of the ids of words. Not thread-safe.
 class WordIds {
  public:
   std::optional<std::span<const int32_t>> find(std::string_view word) const {
@@ -40,13 +40,13 @@ class WordIds {
     using is_transparent = void;
     size_t operator()(std::string_view word) const { return std::hash<std::string_view>()(word); }
   };
-  static constexpr size_t kMostIds = 1'000'000;  // about 40 MB with the words themselves
+  static constexpr size_t kMostIds = 1'000'000;  // about 40 MB including the words
 
   std::unordered_map<std::string, std::pair<uint32_t, uint32_t>, Hash, std::equal_to<>> places_;
   std::vector<int32_t> ids_;
 };
 
-// One WordIds per concurrent caller, handed out and taken back, so that no lock is held while encoding.
+// A pool with one WordIds per concurrent caller, so that no lock is held while encoding.
 class WordIdsPool {
  public:
   std::unique_ptr<WordIds> take() {
@@ -81,7 +81,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     std::vector<std::string> pieces;
     for (int id = 0; id < processor_.GetPieceSize(); ++id) pieces.push_back(processor_.IdToPiece(id));
     cuts_ = word_cuts(pieces);
-    // Every word is given a dummy prefix of its own, so it must have a space to take its place.
+    // Each word gets its own dummy prefix, so it must begin with a space that the prefix replaces.
     if (dummy_prefix_) cuts_.before_newlines = cuts_.after_newlines = false;
     const int space = processor_.PieceToId(std::string(kSpaceMark));
     if (dummy_prefix_ && processor_.IsUnknown(space)) cuts_ = {};
@@ -95,7 +95,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     ids.reserve(text.size() / 3);
     auto words = words_.take();
     while (writes_marks_as_bytes_) {
-      // U+2581 itself is taken for a space in pieces; its bytes are not.
+      // U+2581 itself would be read as a space; its bytes are not.
       const size_t mark = text.find(kSpaceMark);
       if (mark == std::string_view::npos) break;
       encode_segment(text.substr(0, mark), *words, ids);
@@ -118,8 +118,8 @@ class SentencePieceTokenizer final : public Tokenizer {
     }
     std::string text;
     const auto status = processor_.Decode(narrow_ids, &text);
-    require<DataError>(status.ok(), file_.string(), " cannot decode ", ids.size(),
-                       " tokens: ", status.ToString());
+    require<DataError>(status.ok(), file_.string(), " cannot decode ", counted(std::ssize(ids), "token"), ": ",
+                       status.ToString());
     return text;
   }
 
@@ -132,7 +132,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   static std::optional<int64_t> present(int id) { return id < 0 ? std::nullopt : std::optional<int64_t>(id); }
 
   void encode_segment(std::string_view text, WordIds& words, std::vector<int64_t>& ids) const {
-    // SentencePiece takes U+2581 for a space, word_end does not.
+    // SentencePiece treats U+2581 as a space, word_end does not.
     const WordCuts cuts = text.find(kSpaceMark) == std::string_view::npos ? cuts_ : WordCuts{};
     for (size_t begin = 0; begin < text.size();) {
       const size_t end = word_end(text, begin, cuts);
@@ -144,13 +144,13 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
 
   void encode_word(std::string_view word, WordIds& words, std::vector<int64_t>& ids) const {
-    constexpr size_t kLongestRemembered = 64;
-    if (word.empty()) {  // SentencePiece gives an empty text no dummy prefix
+    constexpr size_t kLongestCached = 64;
+    if (word.empty()) {  // SentencePiece adds no dummy prefix to an empty text
       ids.push_back(space_id_);
       return;
     }
-    const bool remembers = word.size() <= kLongestRemembered && cuts_ != WordCuts{};
-    if (remembers) {
+    const bool is_cached = word.size() <= kLongestCached && cuts_ != WordCuts{};
+    if (is_cached) {
       if (const auto found = words.find(word)) {
         ids.insert(ids.end(), found->begin(), found->end());
         return;
@@ -158,8 +158,8 @@ class SentencePieceTokenizer final : public Tokenizer {
     }
     std::vector<int> word_ids;
     const auto status = processor_.Encode(word, &word_ids);
-    require<DataError>(status.ok(), file_.string(), " cannot encode a text: ", status.ToString());
-    if (remembers) words.add(word, word_ids);
+    require<DataError>(status.ok(), file_.string(), " cannot encode text: ", status.ToString());
+    if (is_cached) words.add(word, word_ids);
     ids.insert(ids.end(), word_ids.begin(), word_ids.end());
   }
 
@@ -185,7 +185,7 @@ class LineIterator final : public sentencepiece::SentenceIterator {
   size_t next_ = 0;
 };
 
-// SentencePiece's own words, after the place in its source.
+// SentencePiece's own message, without the source location.
 std::string reason(const sentencepiece::util::Status& status) {
   const std::string text = status.ToString();
   const size_t end_of_condition = text.rfind(']');
@@ -198,12 +198,12 @@ bool sentencepiece_available() { return true; }
 
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& file, WordCache cache) {
   require<ConfigError>(std::filesystem::is_regular_file(file), "tokenizer ", file.string(),
-                       ": there is no such file; `braid data tokenizer` trains one");
+                       ": no such file; `braid data tokenizer` trains one");
   std::ifstream in(file, std::ios::binary);
   std::ostringstream bytes;
   bytes << in.rdbuf();
   require<DataError>(in.good(), file.string(),
-                     " could not be read: is it empty, or is it not yours to read?");
+                     " cannot be read: is it empty, or are its permissions insufficient?");
   return std::make_unique<SentencePieceTokenizer>(file, bytes.str(), cache);
 }
 
@@ -228,25 +228,25 @@ std::string train_bpe(const std::vector<std::string>& lines, const BpeOptions& o
        {"split_digits", "true"},
        {"character_coverage", "0.9999"},
        {"user_defined_symbols", "\n,\n\n,\t"},
-       // With these five every text comes back exactly, and text may be encoded in parts.
+       // With these five, every text round-trips exactly and can be encoded in parts.
        {"normalization_rule_name", "identity"},
        {"add_dummy_prefix", "false"},
        {"remove_extra_whitespaces", "false"},
        {"split_by_whitespace", "true"},
        {"allow_whitespace_only_pieces", "true"},
-       {"max_sentence_length", "100000000"},  // in bytes; it leaves out longer ones without a word
+       {"max_sentence_length", "100000000"},  // in bytes; longer ones are skipped silently
        {"minloglevel", "2"}},
       &iterator, &model);
   if (status.ok()) return model;
   const std::string why = reason(status);
   const size_t limit = why.find("<= ");
   if (why.find("too high") != std::string::npos && limit != std::string::npos) {
-    throw ConfigError(cat("the text is too short for ", options.pieces, " pieces: it gives at most ",
+    throw ConfigError(cat("the text is too short for ", options.pieces, " pieces: it supports at most ",
                           trim(why.substr(limit + 3, why.find('.', limit) - limit - 3)),
-                          "; give more text or ask for fewer pieces"));
+                          "; use more text or fewer pieces"));
   }
   throw ConfigError(cat("a tokenizer of ", options.pieces,
-                        " pieces could not be trained: ", why.empty() ? status.ToString() : why));
+                        " pieces cannot be trained: ", why.empty() ? status.ToString() : why));
 }
 
 }  // namespace braid::data

@@ -4,10 +4,10 @@
 namespace braid::data {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what) {
+[[noreturn]] void throw_unavailable(const std::string& what) {
   throw ConfigError(
       cat(what,
-          " needs SentencePiece, which this build leaves out: install libsentencepiece-dev and build with "
+          " needs SentencePiece, which this build does not include: install libsentencepiece-dev and build with "
           "BRAID_WITH_SENTENCEPIECE=ON, or use the tokenizer 'byte'"));
 }
 
@@ -16,9 +16,9 @@ namespace {
 bool sentencepiece_available() { return false; }
 
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& file, WordCache) {
-  refuse(cat("tokenizer ", file.string()));
+  throw_unavailable(cat("tokenizer ", file.string()));
 }
 
-std::string train_bpe(const std::vector<std::string>&, const BpeOptions&) { refuse("training a tokenizer"); }
+std::string train_bpe(const std::vector<std::string>&, const BpeOptions&) { throw_unavailable("training a tokenizer"); }
 
 }  // namespace braid::data

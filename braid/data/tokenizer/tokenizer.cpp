@@ -38,7 +38,7 @@ class ByteTokenizer final : public Tokenizer {
 };
 
 constexpr std::string_view kForms =
-    "a tokenizer is 'byte', 'sentencepiece:FILE', a FILE ending in .model, or a directory that holds "
+    "pass 'byte', 'sentencepiece:FILE', a FILE ending in .model, or a directory with "
     "tokenizer.model";
 
 std::unique_ptr<Tokenizer> from_directory(const std::filesystem::path& directory) {
@@ -46,7 +46,7 @@ std::unique_ptr<Tokenizer> from_directory(const std::filesystem::path& directory
   if (std::filesystem::is_regular_file(model)) return load_sentencepiece(model);
   require<ConfigError>(!std::filesystem::exists(directory / "tokenizer.json"), "tokenizer ",
                        directory.string(),
-                       " holds tokenizer.json but no tokenizer.model: a tokenizer.json is read by "
+                       " has tokenizer.json but no tokenizer.model: a tokenizer.json is read by "
                        "tools/hf_tokenize.py, which writes the same .bin and .idx files");
   throw ConfigError(
       cat("tokenizer ", directory.string(), " is a directory without tokenizer.model; ", kForms));

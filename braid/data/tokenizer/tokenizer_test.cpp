@@ -22,7 +22,7 @@ auto says(const std::string& part) {
   return Throws<Error>(Property(&Error::what, HasSubstr(part)));
 }
 
-TEST(ByteTokenizer, EveryBytesComeBack) {
+TEST(ByteTokenizer, AllBytesRoundTrip) {
   const auto tokenizer = make_tokenizer("byte");
   EXPECT_EQ(tokenizer->vocabulary_size(), 257);
   EXPECT_EQ(tokenizer->eos_id(), 256);
@@ -36,7 +36,7 @@ TEST(ByteTokenizer, EveryBytesComeBack) {
   }
 }
 
-TEST(ByteTokenizer, TheEndShowsNothingAndStrangersAreNamed) {
+TEST(ByteTokenizer, TheEndDecodesToNothingAndInvalidIdsAreNamed) {
   const auto tokenizer = make_tokenizer("byte");
   EXPECT_EQ(tokenizer->decode(std::vector<int64_t>{104, 105, 256}), "hi");
   EXPECT_THAT(
@@ -47,13 +47,13 @@ TEST(ByteTokenizer, TheEndShowsNothingAndStrangersAreNamed) {
   EXPECT_THAT([&] { tokenizer->decode(std::vector<int64_t>{-1}); }, says<DataError>("token 0 has id -1"));
 }
 
-TEST(MakeTokenizer, RefusesWhatItDoesNotKnowAndSaysWhatItKnows) {
+TEST(MakeTokenizer, RejectsUnknownNamesAndListsTheKnown) {
   EXPECT_THAT([] { make_tokenizer("gpt2"); }, says<ConfigError>("tokenizer 'gpt2' is unknown"));
   EXPECT_THAT([] { make_tokenizer("gpt2"); }, says<ConfigError>("sentencepiece:FILE"));
   EXPECT_THAT([] { make_tokenizer(""); }, says<ConfigError>("the tokenizer is empty"));
 }
 
-TEST(MakeTokenizer, ADirectoryMustHoldAModel) {
+TEST(MakeTokenizer, ADirectoryMustHaveAModel) {
   const ScratchDirectory folder;
   EXPECT_THAT([&] { make_tokenizer(folder.file("")); },
               says<ConfigError>("is a directory without tokenizer.model"));
@@ -65,7 +65,7 @@ TEST(MakeTokenizer, ADirectoryMustHoldAModel) {
 
 constexpr const char* kMark = "\xe2\x96\x81";
 
-TEST(WordCuts, APieceForbidsTheCutsItCrosses) {
+TEST(WordCuts, APiecePreventsTheCutsItCrosses) {
   const std::string mark = kMark;
   const auto cuts = [](std::vector<std::string> pieces) { return word_cuts(pieces); };
   EXPECT_EQ(cuts({"a", mark, mark + mark, mark + "ab", "\n", "\n\n", "\t"}), (WordCuts{true, true, true}));
@@ -86,7 +86,7 @@ std::vector<std::string> words(std::string_view text, WordCuts cuts) {
   return found;
 }
 
-TEST(WordCuts, WordsMakeUpTheText) {
+TEST(WordCuts, WordsConcatenateToTheText) {
   const std::string_view text = "an  ox\n\n eats\t it \n";
   EXPECT_EQ(words(text, {true, true, true}),
             (std::vector<std::string>{"an", "  ox", "\n\n", " eats\t", " it", " ", "\n"}));
@@ -107,11 +107,11 @@ TEST(ReadNormalisation, ReadsTheFieldsAndKeepsTheDefaults) {
   EXPECT_EQ(read_normalisation(model(std::string("\x28\0", 2))), (Normalisation{.escapes_spaces = false}));
 }
 
-TEST(ReadNormalisation, DamageGivesNothing) {
+TEST(ReadNormalisation, DamagedModelsReturnNothing) {
   EXPECT_EQ(read_normalisation("\x1a\x05zz"), std::nullopt) << "longer than the file";
   EXPECT_EQ(read_normalisation("\x0b"), std::nullopt) << "no such wire type";
   EXPECT_EQ(read_normalisation("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"), std::nullopt)
-      << "endless number";
+      << "number without end";
   EXPECT_EQ(read_normalisation("\x1a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), std::nullopt)
       << "length near 2^64";
 }

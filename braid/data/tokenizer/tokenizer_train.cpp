@@ -14,9 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Keeps blocks of a text of unknown length: every `stride`-th, and every second one of these whenever they
-// are twice as much as wanted. So what is kept is spread evenly whatever the length, in bounded memory, and
-// the same every time.
+// Keeps every `stride`-th block of a text of unknown length, and drops every second one of these whenever they
+// are twice the requested size. The sample is thus deterministic and spread evenly, in bounded memory.
 class EvenSample {
  public:
   explicit EvenSample(int64_t wanted_bytes) : wanted_bytes_(wanted_bytes) {}
@@ -28,7 +27,7 @@ class EvenSample {
       text.remove_prefix(taken);
       if (current_.size() >= kBlockBytes) end_block();
     }
-    if (!current_.empty() && current_.back() != '\n') current_.push_back('\n');  // documents do not join
+    if (!current_.empty() && current_.back() != '\n') current_.push_back('\n');  // separates documents
   }
 
   std::vector<std::string> finish() {
@@ -48,7 +47,7 @@ class EvenSample {
  private:
   static constexpr size_t kBlockBytes = 4096;
 
-  // Where the current block ends in `text`: behind the line that fills it, unless that line is long.
+  // The end of the current block in `text`: after the line that fills it, unless that line is long.
   size_t block_end(std::string_view text) const {
     const size_t missing = kBlockBytes - std::min(current_.size(), kBlockBytes - 1);
     if (text.size() <= missing) return text.size();
@@ -81,7 +80,7 @@ class EvenSample {
 };
 
 void add_lines(std::string_view text, std::vector<std::string>& lines) {
-  constexpr size_t kLongestLine = 4000;  // SentencePiece means a line to be a sentence
+  constexpr size_t kLongestLine = 4000;  // SentencePiece expects a line to be a sentence
   constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
   while (!text.empty()) {
     std::string_view line = text.substr(0, std::min(text.find_first_of("\n\t\r"), text.find(kSpaceMark)));
@@ -97,14 +96,14 @@ void add_lines(std::string_view text, std::vector<std::string>& lines) {
 }
 
 fs::path output_file(const std::string& output) {
-  require<ConfigError>(!output.empty(), "no output: name a FILE.model, or a directory for tokenizer.model");
+  require<ConfigError>(!output.empty(), "no output: pass a FILE.model, or a directory for tokenizer.model");
   const fs::path path(output);
   const bool names_a_file = path.extension() == ".model" && !fs::is_directory(path);
   fs::path file = names_a_file ? path : path / "tokenizer.model";
   std::error_code error;
   if (file.has_parent_path()) fs::create_directories(file.parent_path(), error);
-  require<DataError>(!error, "the folder ", file.parent_path().string(),
-                     " could not be created: ", error.message());
+  require<DataError>(!error, "the directory ", file.parent_path().string(),
+                     " cannot be created: ", error.message());
   return file;
 }
 
@@ -115,7 +114,7 @@ void write_file(const fs::path& file, const std::string& bytes) {
   sink.close();
   std::error_code error;
   fs::rename(partial, file, error);
-  require<DataError>(!error, file.string(), ": could not be given its name: ", error.message());
+  require<DataError>(!error, file.string(), ": cannot be created by renaming: ", error.message());
 }
 
 }  // namespace
@@ -137,7 +136,7 @@ TrainTokenizerSummary train_sentencepiece(
     const std::function<void(const TrainTokenizerProgress&)>& progress) {
   require<ConfigError>(options.sample_bytes >= 1, "sample_bytes must be >= 1, got ", options.sample_bytes);
   const auto start = std::chrono::steady_clock::now();
-  if (!sentencepiece_available()) train_bpe({}, {});  // refuses before anything is read
+  if (!sentencepiece_available()) train_bpe({}, {});  // throws before anything is read
   TextSource source(options.text);
   TrainTokenizerSummary summary{.file = output_file(options.output), .text = {}};
   using Phase = TrainTokenizerProgress::Phase;
@@ -159,12 +158,13 @@ TrainTokenizerSummary train_sentencepiece(
 }
 
 std::string to_text(const TrainTokenizerSummary& summary) {
-  std::string text = cat(summary.file.string(), ": ", summary.pieces, " pieces, learnt from ",
+  std::string text = cat(summary.file.string(), ": ", summary.pieces, " pieces, trained on ",
                          bytes_text(static_cast<uint64_t>(summary.sample_bytes)), " of ",
                          bytes_text(static_cast<uint64_t>(summary.text_bytes)), " of text in ",
-                         summary.documents, " documents, ", fixed(summary.elapsed.count(), 1), " s\n");
-  const std::string left_out = left_out_text(summary.text);
-  if (!left_out.empty()) text += left_out + "\n";
+                         counted(summary.documents, "document"), ", ", fixed(summary.elapsed.count(), 1),
+                         " s\n");
+  const std::string skipped = skipped_text(summary.text);
+  if (!skipped.empty()) text += skipped + "\n";
   return text;
 }
 
