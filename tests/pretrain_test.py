@@ -196,7 +196,7 @@ class Pretrain(unittest.TestCase):
 
     def test_what_is_wrong_with_the_data_is_found_before_step_1(self):
         damaged = self.out / "damaged"
-        cases = {"cut short": lambda: (damaged / "text.bin").write_bytes((damaged / "text.bin").read_bytes()[:-10]),
+        cases = {"the file is truncated": lambda: (damaged / "text.bin").write_bytes((damaged / "text.bin").read_bytes()[:-10]),
                  "MMIDIDX": lambda: (damaged / "text.idx").write_bytes(b"X" + (damaged / "text.idx").read_bytes()[1:])}
         for expected, damage in cases.items():
             with self.subTest(expected):

@@ -66,8 +66,8 @@ TEST_F(Data, EveryPrepareOptionTakesEffect) {
   EXPECT_THAT(again.err, AllOf(HasSubstr(path("t.bin") + " exists"), HasSubstr("--overwrite")));
   EXPECT_THAT(with({"--overwrite"}).out, HasSubstr("\n2 documents, 22 tokens"));
   EXPECT_THAT(with({"--overwrite", "--append_eod", "0"}).out, HasSubstr("\n2 documents, 20 tokens"));
-  EXPECT_THAT(with({"--overwrite", "--extensions", "rst"}).out, HasSubstr("\n1 documents, 8 tokens"));
-  EXPECT_THAT(with({"--overwrite", "--exclude", "deep"}).out, HasSubstr("\n1 documents, 14 tokens"));
+  EXPECT_THAT(with({"--overwrite", "--extensions", "rst"}).out, HasSubstr("\n1 document, 8 tokens"));
+  EXPECT_THAT(with({"--overwrite", "--exclude", "deep"}).out, HasSubstr("\n1 document, 14 tokens"));
   EXPECT_THAT(with({"--overwrite", "--workers", "3"}).out, HasSubstr("\n2 documents, 22 tokens"));
 }
 
@@ -129,7 +129,7 @@ TEST_F(Data, TrainsATokenizerOrNamesTheMissingBuildOption) {
   const CallResult prepared = call({"data", "prepare", "--input", path("many.txt"), "--output_prefix",
                                     path("t"), "--tokenizer", path("tok")});
   EXPECT_EQ(prepared.code, 0) << prepared.err;
-  EXPECT_THAT(inspect({path("t"), "--tokenizer", path("tok")}).out, HasSubstr("vocabulary's 320\n"));
+  EXPECT_THAT(inspect({path("t"), "--tokenizer", path("tok")}).out, HasSubstr("vocabulary of 320\n"));
 }
 
 struct Misuse {

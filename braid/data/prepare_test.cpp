@@ -127,7 +127,7 @@ TEST_F(Prepare, RejectsInvalidOptionsAndLeavesNoFiles) {
               says<DataError>("cannot be created"));
   EXPECT_THAT(with([](auto& o) { o.tokenizer = "gpt2"; }), says<ConfigError>("tokenizer 'gpt2' is unknown"));
   EXPECT_THAT(with([](auto& o) { o.text.inputs = {"/none"}; }),
-              says<ConfigError>("/none: there is no such file"));
+              says<ConfigError>("/none: no such file or directory"));
   EXPECT_TRUE(files_of_output().empty());
   prepare(options());
   EXPECT_THAT(with([](auto&) {}), says<ConfigError>("tokens.bin exists: choose another output_prefix"));
@@ -155,8 +155,7 @@ TEST_F(Prepare, AnErrorDuringTheRunLeavesNoFiles) {
   EXPECT_THROW(prepare(parallel, [](const PrepareProgress&) { throw Stopped(); }), Stopped);
   EXPECT_TRUE(files_of_output().empty());
   write_corpus("\n{\"text\": \"\"}\n");
-  EXPECT_THAT([&] { prepare(options()); },
-              says<ConfigError>("has no text: 1 file read, 1 empty document"));
+  EXPECT_THAT([&] { prepare(options()); }, says<ConfigError>("has no text: 1 file read, 1 empty document"));
   EXPECT_TRUE(files_of_output().empty());
 }
 
