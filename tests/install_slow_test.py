@@ -1,4 +1,4 @@
-"""What `cmake --install` puts into a prefix works from there: the program runs, and examples/custom_model builds against it and runs."""
+"""What `cmake --install` puts into a prefix works from there: the program runs, and examples/custom_model builds against it and trains on 1 and 2 ranks."""
 import json
 import os
 import pathlib
@@ -68,16 +68,23 @@ class Install(unittest.TestCase):
         for path in (BUILD, project.ROOT, self.scratch.name):
             self.assertNotIn(str(path), targets)
 
-    def test_custom_model_builds_and_runs(self):
+    def test_custom_model_builds_and_trains(self):
         folder, done = self.configure("consumer", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
         self.assertEqual(done.returncode, 0, done.stdout)
         done = run("cmake", "--build", folder)
         self.assertEqual(done.returncode, 0, done.stdout)
-        done = run(folder / "custom_model", cwd=self.scratch.name, env={**os.environ, "OMP_NUM_THREADS": "1"})
-        self.assertEqual(done.returncode, 0, done.stdout)
-        # ZBH1's bubble is (ranks - 1)(F + I - W) = 1 of 8 * 3 + 1. The sum over 3 outputs of the 10 rows of ones is the weight's and the
-        # bias's gradient: 10 in each of 3 * 4 and 3 elements.
-        self.assertIn("bubble 4.0%\ny [2, 5, 3], dx [2, 5, 4]\nlinear.weight: gradient sum 120\nlinear.bias: gradient sum 30\n", done.stdout)
+        losses = {}
+        for ranks in (1, 2):
+            done = run(self.prefix / "bin" / "braid", "launch", "--nproc_per_node", ranks, folder / "custom_model", cwd=self.scratch.name,
+                       env={**os.environ, "OMP_NUM_THREADS": "1"})
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertIn(f"model: 17024 parameters in 9 layers (8 block, 1 loss), float32\nranks: mp 1 x sharding 1 x pp {ranks} x dp 1\n",
+                          done.stdout)
+            losses[ranks] = re.findall(r"^step (\d+): loss (\S+)$", done.stdout, re.MULTILINE)
+        self.assertIn("bubble 4.0%", done.stdout)  # ZBH1's is (ranks - 1)(F + I - W) = 1 of 8 * 3 + 1
+        self.assertEqual([step for step, _ in losses[1]], ["20", "40", "60"])
+        self.assertEqual(losses[1], losses[2])
+        self.assertLess(float(losses[1][-1][1]), 0.5)  # of 2 where nothing is learnt
 
         [entry] = json.loads((folder / "compile_commands.json").read_text())
         folders = re.findall(r"(?:-I|-isystem )(\S+)", entry["command"])

@@ -17,7 +17,9 @@
 #include "braid/config/pretrain.h"
 #include "braid/config/pretrain_table.h"
 #include "braid/data/tokenizer/tokenizer.h"
+#include "braid/model/llama.h"
 #include "braid/tensor/memory.h"
+#include "braid/train/plan_text.h"
 #include "braid/train/pretrain.h"
 
 namespace braid::cli {
@@ -130,13 +132,34 @@ void export_tokenizer(const data::Tokenizer* tokenizer, const config::PretrainOp
                      "/hf: ", error.message());
 }
 
+/// The tokenizer that the options name, or null.
+std::unique_ptr<data::Tokenizer> make_tokenizer(const config::PretrainOptions& options) {
+  if (!options.tokenizer_name_or_path) return nullptr;
+  return data::make_tokenizer(*options.tokenizer_name_or_path);
+}
+
+config::ModelConfig model_of(const config::PretrainOptions& options, const data::Tokenizer* tokenizer) {
+  return config::resolve_model(options,
+                               tokenizer ? std::optional(tokenizer->vocabulary_size()) : std::nullopt);
+}
+
+void print_plan(const CommandContext& context, const config::PretrainCommand& command) {
+  const std::unique_ptr<data::Tokenizer> tokenizer = make_tokenizer(command.options);
+  const train::RunPlan plan =
+      train::make_run_plan(command.run.strategy, command.run.training,
+                           model::llama_spec(model_of(command.options, tokenizer.get())));
+  if (command.options.dry_run == "json") {
+    context.out << train::plan_json(plan) << "\n";
+    return;
+  }
+  for (const std::string& line : train::plan_text(plan)) context.out << line << "\n";
+}
+
 int train(const CommandContext& context, const comm::World& world, const config::PretrainCommand& command) {
   const config::PretrainOptions& options = command.options;
   config::require_world_size(options, world.world_size);
-  std::unique_ptr<data::Tokenizer> tokenizer;
-  if (options.tokenizer_name_or_path) tokenizer = data::make_tokenizer(*options.tokenizer_name_or_path);
-  const config::ModelConfig model =
-      config::resolve_model(options, tokenizer ? std::optional(tokenizer->vocabulary_size()) : std::nullopt);
+  const std::unique_ptr<data::Tokenizer> tokenizer = make_tokenizer(options);
+  const config::ModelConfig model = model_of(options, tokenizer.get());
   if (options.device != "cpu") tensor::memory_stats(c10::Device(c10::kCUDA, 0));  // refuses without CUDA
   prepare_output(options);
   set_threads(context, options);
@@ -150,7 +173,7 @@ int train(const CommandContext& context, const comm::World& world, const config:
                   {.braid_version = std::string(kVersion), .config_fingerprint = fingerprint(options, model)},
                   options.dist_timeout);
   const train::PretrainSummary summary =
-      train::pretrain({.options = options,
+      train::pretrain({.options = command.run,
                        .model = model,
                        .world = world,
                        .store = store,
@@ -181,7 +204,10 @@ int pretrain_command(const CommandContext& context) {
   const comm::World world =
       comm::world_from_environment([&](std::string_view name) { return lookup(context, name); });
   try {
-    return train(context, world, config::parse_pretrain(context.arguments));
+    const config::PretrainCommand command = config::parse_pretrain(context.arguments);
+    if (!config::is_dry_run(command.options)) return train(context, world, command);
+    if (world.rank == 0) print_plan(context, command);
+    return 0;
   } catch (...) {
     const std::string who = world.world_size > 1
                                 ? cat(context.name, ", rank ", world.rank, " of ", world.world_size)

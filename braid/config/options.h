@@ -116,6 +116,7 @@ struct PretrainOptions {
   int64_t seed = 42;
   std::string device = "cpu";
   int64_t num_threads = 0;
+  std::string dry_run = "0";
   std::chrono::seconds dist_timeout{300};
 
   // Output

@@ -12,7 +12,6 @@
 #include "braid/config/option_file.h"
 #include "braid/config/presets.h"
 #include "braid/config/pretrain_table.h"
-#include "braid/config/schedule_times.h"
 #include "braid/schedule/generators/generate.h"
 
 namespace braid::config {
@@ -55,16 +54,15 @@ void note_unused(const PretrainOptions& options, std::span<const Assignment> giv
   note(options.continue_training, {"initializer_range"}, "the weights come from model_name_or_path");
   note(pipeline_ranks(options) == 1, {"enable_send_recv_overlap"},
        "there is one rank, so there are no messages");
-  const bool is_fixed =
-      schedule_file(options) || !schedule::mode_of(options.pipeline_schedule_mode).arranges_for_times;
-  note(is_fixed, {"schedule_times"}, "the schedule does not depend on times");
-  note(!options.do_train, {"profile_steps", "schedule_memory_limit"}, "do_train is off");
+  note(!options.do_train && !is_dry_run(options), {"profile_steps", "schedule_memory_limit"},
+       "do_train is off");
 }
 
 void validate_sources(const PretrainOptions& options) {
   require<ConfigError>(!options.model_name_or_path.empty(),
                        "--model_name_or_path is required: a directory with config.json, or a preset such as "
                        "braid/llama-10m");
+  if (is_dry_run(options)) return;  // it reads no data and writes no files
   require<ConfigError>(!options.output_dir.empty(),
                        "--output_dir is required: the directory for the run's files");
   require<ConfigError>(options.synthetic_data || !options.input_dir.empty(),
@@ -87,9 +85,6 @@ void validate_schedule(const PretrainOptions& options) {
   schedule::PipelineShape shape = {.ranks = static_cast<int32_t>(pipeline_ranks(options)),
                                    .chunks_per_rank = static_cast<int32_t>(pipeline_chunks(options)),
                                    .microbatches = static_cast<int32_t>(options.gradient_accumulation_steps)};
-  if (options.schedule_times && !schedule_file(options))
-    parse_schedule_times(*options.schedule_times, shape, "--schedule_times");
-  if (options.profile_steps) profiled_steps(*options.profile_steps);
   if (const auto file = schedule_file(options)) {
     require<ConfigError>(options.virtual_pp_degree == 1, "--virtual_pp_degree ", options.virtual_pp_degree,
                          " and --pipeline_schedule_mode csv:", *file,
@@ -185,19 +180,22 @@ PretrainCommand parse_pretrain(std::span<const std::string> arguments) {
   command.notes = table.apply(command.options, given);
   apply_pipeline_words(command.options, command.notes);
   validate(command.options);
+  command.run = run_options(command.options);
   note_unused(command.options, given, command.notes);
   return command;
 }
 
 void validate(const PretrainOptions& options) {
   pretrain_table().check(options);
-  require<ConfigError>(options.do_train || options.do_eval,
-                       "nothing to do: pass --do_train, --do_eval or both");
-  require<ConfigError>(!options.do_train || options.max_steps >= 1,
-                       "--max_steps is required with --do_train: the number of optimizer steps");
+  if (!is_dry_run(options)) {
+    require<ConfigError>(options.do_train || options.do_eval,
+                         "nothing to do: pass --do_train, --do_eval or both");
+    require<ConfigError>(!options.do_train || options.max_steps >= 1,
+                         "--max_steps is required with --do_train: the number of optimizer steps");
+  }
   validate_sources(options);
   validate_schedule(options);
-  if (options.do_train) validate_learning_rate(options);
+  if (options.do_train && !is_dry_run(options)) validate_learning_rate(options);
   require<ConfigError>(!options.bf16 || options.fp16_opt_level != "O0",
                        "--bf16 1 and --fp16_opt_level O0 (everything in float32) conflict; omit one");
   const bool saves = options.save_steps && options.save_strategy.value_or("steps") != "no";
@@ -216,6 +214,8 @@ void require_world_size(const PretrainOptions& options, int64_t world_size) {
                        ": this version of braid does not support data parallelism; start ",
                        counted(stages, "rank"), " or pass --pipeline_parallel_degree ", world_size);
 }
+
+bool is_dry_run(const PretrainOptions& options) { return options.dry_run != "0"; }
 
 int64_t pipeline_ranks(const PretrainOptions& options) {
   return options.pipeline_parallel_degree == -1 ? 1 : options.pipeline_parallel_degree;

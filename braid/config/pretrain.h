@@ -11,11 +11,13 @@
 
 #include "braid/config/model_config.h"
 #include "braid/config/options.h"
+#include "braid/config/run_options.h"
 
 namespace braid::config {
 
 struct PretrainCommand {
   PretrainOptions options;
+  RunOptions run;  ///< what the options mean
   /// Given settings that have no effect in this run, each with the reason; printed at the start.
   std::vector<std::string> notes;
 };
@@ -30,6 +32,9 @@ void validate(const PretrainOptions& options);
 
 /// Throws ConfigError unless `world_size` is the number of pipeline ranks; there is no data parallelism.
 void require_world_size(const PretrainOptions& options, int64_t world_size);
+
+/// Whether the plan is printed instead of run; it is the plan of a training, with or without do_train.
+bool is_dry_run(const PretrainOptions& options);
 
 /// pipeline_parallel_degree, or 1 if it is off.
 int64_t pipeline_ranks(const PretrainOptions& options);

@@ -30,11 +30,14 @@ void add_pipeline(Table& table) {
             {.help = "Chunks of layers per rank, for VPP and InterleavedZB; may stay 1 for schedules that "
                      "always have two (ZBVPP, V-Half, V-Min, DualPipeV).",
              .range = {.at_least = 1, .at_most = 1024}});
-  table.add("schedule_times", &P::schedule_times,
-            {.help = "Times of F, I (input gradient) and W (weight gradient) of a microbatch for a rank's "
-                     "whole part of the model, and of a message, in any unit: F,I,W or F,I,W,MESSAGE; or "
-                     "file:PATH, the times of each stage as written by --profile_steps. Used by schedules "
-                     "that depend on times (ZBVPP, V-Half, V-Min, auto). Unset: measured at the start."});
+  table.add(
+      "schedule_times", &P::schedule_times,
+      {.help = "Times of F, I (input gradient) and W (weight gradient) of a microbatch for a rank's "
+               "whole part of the model, and of a message, in any unit: F,I,W or F,I,W,MESSAGE; or "
+               "file:PATH, the times of each stage as written by --profile_steps. The plan is simulated "
+               "with them, and schedules that depend on times (ZBVPP, V-Half, V-Min, auto) are made for "
+               "them. Unset: these schedules measure at the start; the others, and dry_run, take times "
+               "in proportion to FLOPs."});
   table.add("schedule_memory_limit", &P::schedule_memory_limit,
             {.help = "Most memory that any rank may hold for microbatches between their forward and their "
                      "weight gradients. auto and ZBVPP respect it; other schedules are rejected if they "
@@ -187,6 +190,11 @@ void add_run_options(Table& table) {
   table.add("num_threads", &P::num_threads,
             {.help = "Compute threads per rank. 0: OMP_NUM_THREADS if set, else 1.",
              .range = {.at_least = 0, .at_most = 4096}});
+  table.add(
+      "dry_run", &P::dry_run,
+      {.help = "1: print the plan of the run (layers, memory and messages of each rank, and the simulated "
+               "step) and end, without starting ranks or reading weights or data; json: as JSON.",
+       .choices = {"0", "1", "json"}});
   table.add(
       "dist_timeout", &P::dist_timeout,
       {.help = "How long a rank waits for a peer before it aborts the run with an error that names the peer.",

@@ -123,6 +123,10 @@ void Job::start() {
   const std::string run_id = choose_run_id(context_.environment, options_);
   const int64_t threads = std::max<int64_t>(1, context_.cores / count);
 
+  const bool is_own = is_own_program(options_);
+  const std::string& program = is_own ? options_.command.front() : context_.program;
+  const std::vector<std::string> arguments(options_.command.begin() + (is_own ? 1 : 0),
+                                           options_.command.end());
   ranks_.reserve(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     RankSetting setting = {.local_rank = i,
@@ -134,8 +138,8 @@ void Job::start() {
                            .terminal_columns = std::nullopt};
     if (i == 0 && rendezvous.listener) setting.master_listen_fd = rendezvous.listener.get();
     if (i == 0) setting.terminal_columns = context_.terminal_columns;
-    Process process = start_process({.program = context_.program,
-                                     .arguments = options_.command,
+    Process process = start_process({.program = program,
+                                     .arguments = arguments,
                                      .environment = rank_environment(context_.environment, options_, setting),
                                      .inherited_fd = setting.master_listen_fd,
                                      .signal_mask = signals_.former_mask()});

@@ -20,7 +20,7 @@ inline constexpr int kPeerFailedExitCode = 76;
 
 /// What the launcher is given instead of looking it up itself.
 struct LaunchContext {
-  std::string program{};      // path of the program each rank runs, with LaunchOptions::command as arguments
+  std::string program{};      // path of braid, which each rank runs unless the command is another program
   Environment environment{};  // what the ranks inherit
   std::function<void(std::string_view)> output{};   // takes what local rank 0 prints, byte for byte
   std::function<void(std::string_view)> message{};  // takes the launcher's own lines, each with its newline

@@ -134,6 +134,15 @@ TEST_F(Launch, RanksSeeTheirPlace) {
   EXPECT_THAT(messages_, HasSubstr("OMP_NUM_THREADS=4 (8 cores)"));
 }
 
+TEST_F(Launch, ACommandWithASlashIsAProgramOfTheUsersOwn) {
+  context_.program = "/nonexistent/braid";
+  const std::vector<std::string> command = {"/bin/sh", "-c", "echo own $RANK"};
+  EXPECT_EQ(
+      run_launch({.nproc_per_node = 2, .log_dir = (dir_ / "log").string(), .command = command}, context_), 0);
+  EXPECT_EQ(log(1), "own 1\n");
+  EXPECT_THROW(run_launch({.command = {"./absent"}}, context_), ConfigError);
+}
+
 TEST_F(Launch, SecondNodeNumbersItsRanksAndBindsNothing) {
   LaunchOptions second = options(2,
                                  "echo $RANK of $WORLD_SIZE $MASTER_ADDR:$MASTER_PORT "

@@ -19,7 +19,7 @@ struct LaunchOptions {
   std::optional<std::string> master_addr{};  // nothing: loopback, allowed on one node only
   std::optional<int64_t> master_port{};  // nothing: a free port on one node, kDefaultMasterPort on several
   std::string log_dir{};                 // empty: no log files
-  std::vector<std::string> command{};    // what the program of each rank gets as arguments
+  std::vector<std::string> command{};    // of braid and its arguments; or the path of another program and its
 
   bool operator==(const LaunchOptions&) const = default;
 };
@@ -30,6 +30,9 @@ inline constexpr int64_t kDefaultMasterPort = 29500;
 /// One rank more than this on one node is taken for a slip; two file descriptors a rank stay below the usual
 /// limit of 1024.
 inline constexpr int64_t kMaxRanksPerNode = 256;
+
+/// Whether the command is a program of the user's own: its path has a slash.
+bool is_own_program(const LaunchOptions& options);
 
 /// The options of `braid launch`: help, checks and documentation come from it.
 config::OptionTable<LaunchOptions> launch_table();

@@ -69,7 +69,7 @@ class AutogradLossLayer final : public LossLayer {
   /// `function` maps x [b, s, H] and labels to the sum of the losses, a scalar, and is differentiable by x
   /// and by `parameters`.
   AutogradLossLayer(std::function<at::Tensor(const at::Tensor& x, const at::Tensor& labels)> function,
-                    const std::vector<NamedLeaf>& parameters)
+                    const std::vector<NamedLeaf>& parameters = {})
       : function_(std::move(function)), parameters_(parameters) {}
 
   std::unique_ptr<Saved> make_saved() const override { return std::make_unique<AutogradSaved>(); }

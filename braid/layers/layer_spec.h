@@ -15,7 +15,7 @@
 
 namespace braid::layers {
 
-/// A model is a list of these in order, the last a LossLayer's. Two layers that declare parameters with the
+/// A model has a list of these in order, the last a LossLayer's. Two layers that declare parameters with the
 /// same slices are tied: they share one weight.
 struct LayerSpec {
   std::string name;  ///< unique in the model: "model.layers.3.mlp"
@@ -34,6 +34,13 @@ struct LayerSpec {
 
   /// What the layer keeps of a microbatch. Empty: not known, and plans say so.
   std::function<cost::SavedBytes(const cost::MicrobatchShape&)> saved_bytes;
+};
+
+/// A model before it exists.
+struct ModelSpec {
+  std::vector<LayerSpec> layers;
+  int64_t hidden = 0;       ///< width of what a stage hands to the next: [b, s, hidden]
+  int64_t table_bytes = 0;  ///< of tables that all layers of a rank share
 };
 
 /// A layer of a spec that only knows its parameters, for plans.

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <mutex>
+#include <utility>
 
 #include "braid/base/error.h"
 #include "braid/layers/attention.h"
@@ -65,7 +66,7 @@ class SharedRope {
 
 }  // namespace
 
-std::vector<LayerSpec> llama_layers(const ModelConfig& config) {
+layers::ModelSpec llama_spec(const ModelConfig& config) {
   config::validate(config);
   using Shape = cost::MicrobatchShape;
   const std::string embedding = layers::Embedding::Options{}.name;
@@ -128,7 +129,10 @@ std::vector<LayerSpec> llama_layers(const ModelConfig& config) {
                        },
                    .work = [config](const Shape&) { return head_work(config); },
                    .saved_bytes = [config](const Shape& shape) { return head_saved_bytes(config, shape); }});
-  return specs;
+  // Cosine and sine of every position and half a head's elements.
+  const int64_t rope_bytes =
+      config.max_position_embeddings * config.head_dim * static_cast<int64_t>(sizeof(float));
+  return {.layers = std::move(specs), .hidden = config.hidden_size, .table_bytes = rope_bytes};
 }
 
 }  // namespace braid::model

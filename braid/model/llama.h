@@ -1,7 +1,5 @@
-// A Llama as a list of layers.
+// A Llama as a list of layers, before it exists.
 #pragma once
-
-#include <vector>
 
 #include "braid/config/model_config.h"
 #include "braid/layers/layer_spec.h"
@@ -13,6 +11,6 @@ namespace braid::model {
 /// Hugging Face's where one parameter is one of theirs; Parameter::slices has the others'. In a tied model
 /// (tie_word_embeddings) the head's weight has the embedding's name. Throws ConfigError if the configuration
 /// is not valid.
-std::vector<layers::LayerSpec> llama_layers(const config::ModelConfig& config);
+layers::ModelSpec llama_spec(const config::ModelConfig& config);
 
 }  // namespace braid::model

@@ -45,7 +45,8 @@ TEST(LlamaCost, TheLayersDeclareAsManyParametersAsTheFormula) {
   for (const char* name : {"llama-tiny", "llama-3-8b", "llama-3.2-1b"}) {
     const ModelConfig config = preset(name);
     int64_t sum = 0;
-    for (const layers::LayerSpec& spec : llama_layers(config)) {
+    const layers::ModelSpec model = llama_spec(config);
+    for (const layers::LayerSpec& spec : model.layers) {
       const std::unique_ptr<layers::Layer> layer = layers::make_without_data(spec);
       for (const tensor::Parameter* parameter : layers::parameters_of(*layer)) sum += parameter->numel();
     }
@@ -59,7 +60,7 @@ TEST(LlamaCost, TrainingTakesSixOperationsAParameterAndTheAttention) {
   const int64_t s = 2048;
   const int64_t norms = (2 * 32 + 1) * int64_t{4096};
   const int64_t multiplied = llama_parameters(model) - model.vocab_size * model.hidden_size - norms;
-  EXPECT_EQ(flops_of(llama_layers(model), s),
+  EXPECT_EQ(flops_of(llama_spec(model).layers, s),
             6.0 * static_cast<double>(multiplied) + 6.0 * 32 * 4096 * (s + 1));
 }
 

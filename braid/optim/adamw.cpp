@@ -10,7 +10,7 @@
 namespace braid::optim {
 
 AdamW::AdamW(std::span<const tensor::Segment> segments, std::unique_ptr<StateStore> store,
-             const AdamWOptions& options)
+             const config::AdamWOptions& options)
     : segments_(segments), store_(std::move(store)), options_(options) {
   for (const tensor::Segment& segment : segments_) {
     const at::ScalarType wide = segment.gradients.scalar_type();

@@ -5,17 +5,11 @@
 #include <memory>
 #include <span>
 
+#include "braid/config/training_options.h"
 #include "braid/optim/state_store.h"
 #include "braid/tensor/segment.h"
 
 namespace braid::optim {
-
-struct AdamWOptions {
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double eps = 1e-8;
-  double weight_decay = 0.0;  ///< for parameters with `decays`
-};
 
 class AdamW {
  public:
@@ -23,7 +17,7 @@ class AdamW {
   /// as the values; a float32 (or float64) segment is its own master. Extra memory: 8 bytes per element of
   /// the segments' buffers, 12 for bfloat16.
   AdamW(std::span<const tensor::Segment> segments, std::unique_ptr<StateStore> store,
-        const AdamWOptions& options);
+        const config::AdamWOptions& options);
 
   /// One update with learning rate `lr`, from the main gradients times `gradient_scale`, over runs of
   /// neighbours that decay alike. Ends the step of every main gradient (Parameter::gradient_started becomes
@@ -39,7 +33,7 @@ class AdamW {
 
   std::span<const tensor::Segment> segments_;
   std::unique_ptr<StateStore> store_;
-  AdamWOptions options_;
+  config::AdamWOptions options_;
   int64_t steps_ = 0;
 };
 

@@ -12,6 +12,8 @@
 namespace braid::optim {
 namespace {
 
+using config::AdamWOptions;
+
 /// Parameters with memory, their values normal.
 struct Parameters {
   Parameters(std::vector<std::vector<int64_t>> sizes, at::ScalarType dtype, uint64_t seed) {

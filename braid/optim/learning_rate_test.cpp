@@ -7,6 +7,9 @@
 namespace braid::optim {
 namespace {
 
+using config::Decay;
+using config::LearningRateCurve;
+
 // Peak and floor are met exactly, the curve rises through the warm-up, falls after it and stays on the floor.
 TEST(LearningRate, RisesFallsAndStays) {
   for (const Decay decay : {Decay::kLinear, Decay::kCosine}) {

@@ -83,6 +83,30 @@ std::vector<int64_t> peak_memory(const Schedule& schedule, const Memory& memory)
   return peaks;
 }
 
+int32_t handover_change(const Schedule& schedule, int32_t rank, const Action& action) {
+  int32_t change = 0;
+  if (is_receive(action.op)) ++change;
+  if (is_wait_send(action.op)) --change;
+  if (input_of(schedule, rank, action)) --change;
+  if (output_of(schedule, rank, action)) ++change;
+  return change;
+}
+
+std::vector<int32_t> peak_handovers(const Schedule& schedule) {
+  validate(schedule);
+  std::vector<int32_t> peaks;
+  for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
+    int32_t now = 0;
+    int32_t peak = 0;
+    for (const Action& action : schedule.ranks[static_cast<size_t>(rank)]) {
+      now += handover_change(schedule, rank, action);
+      peak = std::max(peak, now);
+    }
+    peaks.push_back(peak);
+  }
+  return peaks;
+}
+
 void require_within(const Schedule& schedule, const Memory& memory, int64_t limit) {
   const std::vector<int64_t> peaks = peak_memory(schedule, memory);
   const auto highest = std::max_element(peaks.begin(), peaks.end());

@@ -45,6 +45,14 @@ int64_t memory_change(const Schedule& schedule, const Memory& memory, int32_t ra
 /// negative, or if a sum does not fit into 64 bits.
 std::vector<int64_t> peak_memory(const Schedule& schedule, const Memory& memory);
 
+/// How many more tensors than before `action` are on their way between stages on `rank` after it: received
+/// and not yet used, or made and not yet known to be sent. Not checked: as for memory_change.
+int32_t handover_change(const Schedule& schedule, int32_t rank, const Action& action);
+
+/// Per rank, the most tensors that are on their way after any of its actions. Throws ConfigError if the
+/// schedule is not valid.
+std::vector<int32_t> peak_handovers(const Schedule& schedule);
+
 /// Throws ConfigError, which tells the rank and what it keeps, if one keeps more than `limit`; and as
 /// peak_memory.
 void require_within(const Schedule& schedule, const Memory& memory, int64_t limit);

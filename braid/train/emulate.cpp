@@ -15,7 +15,7 @@
 #include "braid/schedule/memory.h"
 #include "braid/schedule/simulate.h"
 #include "braid/tensor/memory.h"
-#include "braid/train/pipeline_plan.h"
+#include "braid/train/run_plan.h"
 
 namespace braid::train {
 namespace {

@@ -49,7 +49,7 @@ LoadedModel load_model(const std::filesystem::path& directory) {
                        " holds no config.json: name a directory that braid exported (<output_dir>/hf) or a "
                        "Hugging Face Llama");
   LoadedModel loaded = {.config = config::load_model_config(directory.string()), .model = {}};
-  const std::vector<layers::LayerSpec> layers = model::llama_layers(loaded.config);
+  const std::vector<layers::LayerSpec> layers = model::llama_spec(loaded.config).layers;
   const std::span<const layers::LayerSpec> whole(layers);
   loaded.model = make_rank_model(std::span(&whole, 1), {}, at::TensorOptions().dtype(dtype_in(directory)));
   load_weights(loaded.model.parameters(), directory, layers);

@@ -5,7 +5,7 @@
 
 #include "braid/comm/communicator.h"
 #include "braid/pipeline/executor.h"
-#include "braid/train/pipeline_plan.h"
+#include "braid/train/run_plan.h"
 
 namespace braid::train {
 

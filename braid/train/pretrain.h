@@ -11,7 +11,7 @@
 
 #include "braid/comm/world.h"
 #include "braid/config/model_config.h"
-#include "braid/config/options.h"
+#include "braid/config/run_options.h"
 #include "braid/report/step_metrics.h"
 
 namespace braid::train {
@@ -25,7 +25,7 @@ struct Reporter {
 };
 
 struct PretrainJob {
-  config::PretrainOptions options;
+  config::RunOptions options;
   config::ModelConfig model;
   comm::World world;
   c10::intrusive_ptr<c10d::Store> store;  ///< shared by the world's ranks

@@ -76,8 +76,11 @@ TEST(Pretrain, LossFallsOnTextItSeesAgain) {
   config::ModelConfig model = tiny_model(false);
   model.vocab_size = 3;  // random tokens of a small vocabulary: the best a model can do is log(3)
   comm::run_ranks(1, [&](const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {
-    const PretrainSummary summary =
-        pretrain({.options = options, .model = model, .world = world, .store = store, .reporter = {}});
+    const PretrainSummary summary = pretrain({.options = config::run_options(options),
+                                              .model = model,
+                                              .world = world,
+                                              .store = store,
+                                              .reporter = {}});
     EXPECT_LT(summary.losses.back(), summary.losses.front());
     EXPECT_NEAR(summary.losses.back(), std::log(3.0), 0.15);
   });
@@ -89,7 +92,7 @@ TEST(Pretrain, ASignalOnOneRankStopsAllAfterTheSameStep) {
   comm::run_ranks(2, [&](const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {
     int asked = 0;
     const PretrainSummary summary =
-        pretrain({.options = options_of({.pp = 2}, scratch.path()),
+        pretrain({.options = config::run_options(options_of({.pp = 2}, scratch.path())),
                   .model = tiny_model(false),
                   .world = world,
                   .store = store,
@@ -119,8 +122,11 @@ TEST(Pretrain, AnAnchorThatIsNoLayerIsRejected) {
   options.segment_anchors = "model.layers.9.mlp";  // the model has nine layers, counted from 0
   const auto messages =
       comm::run_failing_ranks(1, [&](const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {
-        pretrain(
-            {.options = options, .model = tiny_model(false), .world = world, .store = store, .reporter = {}});
+        pretrain({.options = config::run_options(options),
+                  .model = tiny_model(false),
+                  .world = world,
+                  .store = store,
+                  .reporter = {}});
       });
   ASSERT_TRUE(messages[0].has_value());
   EXPECT_THAT(*messages[0], ::testing::HasSubstr("the model has no layer model.layers.9.mlp"));
@@ -158,7 +164,7 @@ TEST(Pretrain, WithoutClippingASignalStopsAllAStepLater) {
     config::PretrainOptions options = options_of({.pp = 2, .max_grad_norm = 0}, scratch.path());
     options.max_steps = 6;
     const PretrainSummary summary =
-        pretrain({.options = options,
+        pretrain({.options = config::run_options(options),
                   .model = tiny_model(false),
                   .world = world,
                   .store = store,
@@ -177,14 +183,17 @@ TEST(Pretrain, ADivergedRunEndsWithAdviceOnEveryRank) {
     config::PretrainOptions options = options_of({.pp = 2, .max_grad_norm = max_grad_norm}, scratch.path());
     options.learning_rate = 1e30;
     options.warmup_steps = 0;
-    const auto messages = comm::run_failing_ranks(2, [&](const comm::World& world,
-                                                         const c10::intrusive_ptr<c10d::Store>& store) {
-      pretrain(
-          {.options = options, .model = tiny_model(false), .world = world, .store = store, .reporter = {}});
-    });
+    const auto messages = comm::run_failing_ranks(
+        2, [&](const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {
+          pretrain({.options = config::run_options(options),
+                    .model = tiny_model(false),
+                    .world = world,
+                    .store = store,
+                    .reporter = {}});
+        });
     for (const auto& message : messages) {
       ASSERT_TRUE(message.has_value());
-      EXPECT_THAT(*message, ::testing::HasSubstr("the training diverged; lower --learning_rate"));
+      EXPECT_THAT(*message, ::testing::HasSubstr("the training diverged; lower the learning rate"));
     }
   }
 }
@@ -194,7 +203,7 @@ TEST(Pretrain, ContinuingFromAnExportStartsWhereItEnded) {
   const ScratchDirectory first, second;
   double last_eval = 0;
   comm::run_ranks(2, [&](const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {
-    const auto summary = pretrain({.options = options_of({.pp = 2}, first.path()),
+    const auto summary = pretrain({.options = config::run_options(options_of({.pp = 2}, first.path())),
                                    .model = tiny_model(false),
                                    .world = world,
                                    .store = store,
@@ -206,8 +215,11 @@ TEST(Pretrain, ContinuingFromAnExportStartsWhereItEnded) {
   options.continue_training = true;
   options.model_name_or_path = (first.path() / "hf").string();
   comm::run_ranks(1, [&](const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {
-    const auto summary = pretrain(
-        {.options = options, .model = tiny_model(false), .world = world, .store = store, .reporter = {}});
+    const auto summary = pretrain({.options = config::run_options(options),
+                                   .model = tiny_model(false),
+                                   .world = world,
+                                   .store = store,
+                                   .reporter = {}});
     EXPECT_EQ(summary.eval_losses, std::vector<double>{last_eval});
   });
 }

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace braid::train {
 namespace {
@@ -30,13 +31,13 @@ bool RankModel::is_user(const tensor::Parameter& parameter) const {
   return std::ranges::any_of(local_ties, [&](const LocalTie& tie) { return tie.user == &parameter; });
 }
 
-RankModel make_rank_model(std::span<const std::span<const layers::LayerSpec>> stages,
-                          const tensor::SegmentCut& cut, at::TensorOptions options) {
-  RankModel result;
+RankLayout lay_out_rank(std::span<const std::span<const layers::LayerSpec>> stages,
+                        const tensor::SegmentCut& cut, int64_t element_bytes, c10::Device device) {
+  RankLayout result;
   std::vector<tensor::Parameter*> owners;
   for (const std::span<const layers::LayerSpec> specs : stages) {
-    StageModel& stage = result.stages.emplace_back();
-    for (const layers::LayerSpec& spec : specs) stage.layers.push_back(spec.make(options.device()));
+    RankLayout::Stage& stage = result.stages.emplace_back();
+    for (const layers::LayerSpec& spec : specs) stage.layers.push_back(spec.make(device));
     std::vector<tensor::LayerParameters> by_layer = layers::parameters_by_layer(stage.layers, specs);
     for (tensor::LayerParameters& layer : by_layer) {
       std::erase_if(layer.parameters, [&](tensor::Parameter* parameter) {
@@ -46,9 +47,19 @@ RankModel make_rank_model(std::span<const std::span<const layers::LayerSpec>> st
       });
       owners.insert(owners.end(), layer.parameters.begin(), layer.parameters.end());
     }
-    const auto element_bytes = static_cast<int64_t>(options.dtype().itemsize());
-    stage.segments =
-        tensor::allocate_segments(tensor::lay_out_segments(by_layer, cut, element_bytes), options);
+    stage.segments = tensor::lay_out_segments(by_layer, cut, element_bytes);
+  }
+  return result;
+}
+
+RankModel make_rank_model(std::span<const std::span<const layers::LayerSpec>> stages,
+                          const tensor::SegmentCut& cut, at::TensorOptions options) {
+  RankLayout layout =
+      lay_out_rank(stages, cut, static_cast<int64_t>(options.dtype().itemsize()), options.device());
+  RankModel result = {.stages = {}, .local_ties = std::move(layout.local_ties)};
+  for (RankLayout::Stage& stage : layout.stages) {
+    result.stages.push_back(
+        {.layers = std::move(stage.layers), .segments = tensor::allocate_segments(stage.segments, options)});
   }
   for (const LocalTie& tie : result.local_ties) tensor::share_value(*tie.user, *tie.owner);
   return result;

@@ -36,6 +36,21 @@ struct RankModel {
   bool is_user(const tensor::Parameter& parameter) const;
 };
 
+/// A rank's part of the model before its parameters have memory.
+struct RankLayout {
+  struct Stage {
+    std::vector<std::unique_ptr<layers::Layer>> layers;
+    std::vector<tensor::SegmentLayout> segments;  ///< of the parameters but the users of local ties
+  };
+  std::vector<Stage> stages;
+  std::vector<LocalTie> local_ties;
+};
+
+/// The layers of `stages`, each a range of a model's specs, made for `device`, and how their parameters will
+/// lie in memory, values taking `element_bytes` an element.
+RankLayout lay_out_rank(std::span<const std::span<const layers::LayerSpec>> stages,
+                        const tensor::SegmentCut& cut, int64_t element_bytes, c10::Device device);
+
 /// The layers of `stages`, each a range of a model's specs, with undefined weights in `options`' dtype and
 /// device. Tied parameters of one rank share their value.
 RankModel make_rank_model(std::span<const std::span<const layers::LayerSpec>> stages,

@@ -21,6 +21,7 @@
 #include "braid/checkpoint/hf_directory.h"
 #include "braid/comm/testing.h"
 #include "braid/config/model_config_json.h"
+#include "braid/config/options.h"
 #include "braid/data/index/indexed_file.h"
 #include "braid/tensor/memory.h"
 #include "braid/train/microbatch_source.h"
@@ -279,7 +280,11 @@ class Reference : public ::testing::TestWithParam<std::tuple<int, bool>> {
     write_model(o.model_name_or_path, tied);
     std::filesystem::create_directories(o.output_dir);
     comm::run_ranks(pp, [&](const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {
-      pretrain({.options = o, .model = model(tied), .world = world, .store = store, .reporter = {}});
+      pretrain({.options = config::run_options(o),
+                .model = model(tied),
+                .world = world,
+                .store = store,
+                .reporter = {}});
     });
     Numbers result;
     std::ifstream metrics(std::filesystem::path(o.output_dir) / "metrics.jsonl");

@@ -73,7 +73,7 @@ RunResult run_case(const RunCase& c) {
     const tensor::ArenaScope memory_of_this_rank;
     std::vector<std::string> lines;
     const PretrainSummary summary =
-        pretrain({.options = options_of(c, scratch.path()),
+        pretrain({.options = config::run_options(options_of(c, scratch.path())),
                   .model = tiny_model(c.tied),
                   .world = world,
                   .store = store,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "braid/config/options.h"
 #include "braid/train/pretrain.h"
 
 namespace braid::train {

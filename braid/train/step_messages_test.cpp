@@ -2,85 +2,36 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <set>
 #include <tuple>
 
-#include "braid/comm/communicator.h"
 #include "braid/comm/testing.h"
 #include "braid/model/initialise.h"
 #include "braid/model/llama.h"
-#include "braid/pipeline/executor.h"
-#include "braid/pipeline/layer_chunk.h"
 #include "braid/schedule/generators/generate.h"
 #include "braid/tensor/memory.h"
-#include "braid/train/pipeline_plan.h"
 #include "braid/train/run_case_test_support.h"
-#include "braid/train/training_step.h"
+#include "braid/train/trainer.h"
 
 namespace braid::train {
 namespace {
 
 constexpr int64_t kSequences = 2, kTokens = 12;
 
-void run_rank(const PipelinePlan& plan, const config::ModelConfig& config, at::ScalarType dtype,
-              const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {
-  const at::TensorOptions options(dtype);
-  const RankModel model = make_rank_model(plan.layers_of_rank(world.rank), {}, options);
-  model::initialise(model.parameters(), {.seed = 1});
-  const comm::Group group = comm::group_of_all(world, "pp");
-  const comm::BackendOptions backend =
-      comm::backend_options(world, c10::Device(c10::kCPU), std::chrono::seconds(60), "");
-  comm::Communicator pipeline(store, group, backend);
-  const cost::MicrobatchShape microbatch = {.sequences = kSequences,
-                                            .sequence_tokens = kTokens,
-                                            .element_bytes = static_cast<int64_t>(c10::elementSize(dtype)),
-                                            .wide_element_bytes = 4};
-  std::unique_ptr<comm::PipelineLink> link;
-  if (world.world_size > 1) {
-    comm::PipelineLinkOptions wanted = {
-        .backend = backend,
-        .formats = {{.dtype = dtype, .numel = microbatch.tokens() * config.hidden_size}},
-        .edges = edges_of(plan.compute)};
-    if (plan.tied) wanted.formats.push_back({.dtype = at::kFloat, .numel = plan.tied->numel()});
-    if (plan.tied && plan.tied->first_rank != plan.tied->last_rank) {
-      std::set<comm::Edge> edges(wanted.edges.begin(), wanted.edges.end());
-      edges.insert({plan.tied->first_rank, plan.tied->last_rank});
-      edges.insert({plan.tied->last_rank, plan.tied->first_rank});
-      wanted.edges.assign(edges.begin(), edges.end());
-    }
-    link = std::make_unique<comm::PipelineLink>(store, group, wanted);
-  }
-  std::vector<pipeline::LayerChunk> chunks;
-  std::vector<optim::AdamW> optimizers;
-  for (const StageModel& stage : model.stages) {
-    chunks.emplace_back(stage.layers);
-    optimizers.emplace_back(stage.segments, optim::make_memory_store(), optim::AdamWOptions{});
-  }
-  std::vector<pipeline::Chunk*> pointers;
-  for (pipeline::LayerChunk& chunk : chunks) pointers.push_back(&chunk);
-  TiedWeight tied(model, plan, world.rank, link.get());
-  TrainingStep step(plan, model, tied, optimizers, pipeline, {});
-  pipeline::Executor executor({.schedule = plan.step,
-                               .rank = world.rank,
-                               .chunks = pointers,
-                               .link = link.get(),
-                               .step_end = &step.step_end()});
+void run_rank(const Trainer::Options& options) {
+  Trainer trainer(options);
+  const RunPlan& plan = trainer.plan();
   const at::Tensor tokens = at::ones({kSequences, kTokens}, at::kLong);
-  const std::vector<pipeline::Microbatch> microbatches(static_cast<size_t>(plan.compute.shape.microbatches),
+  const std::vector<pipeline::Microbatch> microbatches(static_cast<size_t>(plan.training.microbatches),
                                                        {.tokens = tokens, .labels = tokens});
-  const comm::CollectiveTraffic before = pipeline.traffic();
-  step.run(
-      executor, 1, microbatches,
-      {.sequences = kSequences, .sequence_tokens = kTokens, .hidden = config.hidden_size, .options = options},
-      false);
-  if (link) {
-    EXPECT_EQ(link->traffic(), step_messages(plan, world.rank, microbatch, config.hidden_size));
-  }
-  const int64_t gathered = (world.world_size - 1) * step_exchange_numel(plan) * 8;
-  EXPECT_EQ(pipeline.traffic() - before,
+  const comm::CollectiveTraffic before = trainer.pipeline().traffic();
+  trainer.step(microbatches);
+  const RankPlan& mine = plan.ranks[static_cast<size_t>(trainer.rank())];
+  EXPECT_EQ(trainer.link() ? trainer.link()->traffic() : comm::MessageTraffic{}, mine.messages);
+  const int64_t gathered = (std::ssize(plan.ranks) - 1) * step_exchange_numel(plan) * 8;
+  EXPECT_EQ(trainer.pipeline().traffic() - before,
             (comm::CollectiveTraffic{{{comm::Collective::kAllGather, {1, gathered}}}}))
       << "one all-gather is the step's only collective";
-  pipeline.barrier().wait();
+  trainer.pipeline().barrier().wait();
 }
 
 class StepMessages : public ::testing::TestWithParam<std::tuple<int, bool>> {};
@@ -88,26 +39,29 @@ class StepMessages : public ::testing::TestWithParam<std::tuple<int, bool>> {};
 TEST_P(StepMessages, AreThoseOfThePlanForEverySchedule) {
   tensor::install_cpu_allocator();
   const auto [pp, tied] = GetParam();
-  const config::ModelConfig config = tiny_model(tied);
   int schedules = 0;
   for (const schedule::Mode& mode : schedule::modes()) {
-    for (const int64_t chunks : {1, 2}) {
+    for (const int32_t chunks : {1, 2}) {
       if (mode.chunks && *mode.chunks != chunks) continue;
-      config::PretrainOptions options;
-      options.bf16 = schedules % 2 == 1;
-      options.max_seq_length = kTokens;
-      options.per_device_train_batch_size = kSequences;
-      options.gradient_accumulation_steps = 2 * pp;
-      options.pipeline_parallel_degree = pp;
-      options.virtual_pp_degree = chunks;
-      options.pipeline_schedule_mode = std::string(mode.name);
-      options.schedule_times = "1,1.2,0.8,0.1";
-      options.max_grad_norm = schedules % 3 == 0 ? 0.0 : 1.0;
-      const PipelinePlan plan = make_plan(options, model::llama_layers(config), {});
-      SCOPED_TRACE(::testing::Message() << plan.compute.name << ", " << chunks << " chunks");
+      Trainer::Options options = {
+          .strategy = {.mesh = {.pp = pp},
+                       .chunks_per_rank = chunks,
+                       .schedule_mode = std::string(mode.name),
+                       .durations = schedule::parse_durations("1,1.2,0.8,0.1", chunks)},
+          .training = {.microbatch_sequences = kSequences,
+                       .sequence_tokens = kTokens,
+                       .microbatches = 2 * pp,
+                       .precision =
+                           schedules % 2 == 1 ? config::Precision::kBfloat16 : config::Precision::kFloat32,
+                       .max_grad_norm = schedules % 3 == 0 ? 0.0 : 1.0},
+          .model = model::llama_spec(tiny_model(tied)),
+          .initialise = [](std::span<tensor::Parameter* const> all) { model::initialise(all, {.seed = 1}); }};
+      SCOPED_TRACE(::testing::Message() << mode.name << ", " << chunks << " chunks");
       ++schedules;
       comm::run_ranks(pp, [&](const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {
-        run_rank(plan, config, options.bf16 ? at::kBFloat16 : at::kFloat, world, store);
+        Trainer::Options mine = options;
+        mine.place = {.world = world, .store = store, .timeout = std::chrono::seconds(60)};
+        run_rank(mine);
       });
     }
   }

@@ -27,8 +27,11 @@ PretrainSummary train(const RunCase& c, int64_t layers) {
   comm::run_ranks(c.pp, [&](const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {
     at::set_num_threads(1);
     const tensor::ArenaScope memory_of_this_rank;
-    const PretrainSummary summary =
-        pretrain({.options = options, .model = model, .world = world, .store = store, .reporter = {}});
+    const PretrainSummary summary = pretrain({.options = config::run_options(options),
+                                              .model = model,
+                                              .world = world,
+                                              .store = store,
+                                              .reporter = {}});
     if (world.rank == 0) result = summary;
   });
   return result;

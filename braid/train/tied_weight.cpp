@@ -5,8 +5,7 @@
 #include <algorithm>
 
 namespace braid::train {
-TiedWeight::TiedWeight(const RankModel& model, const PipelinePlan& plan, int32_t rank,
-                       comm::PipelineLink* link)
+TiedWeight::TiedWeight(const RankModel& model, const RunPlan& plan, int32_t rank, comm::PipelineLink* link)
     : model_(&model), link_(link) {
   if (!plan.tied || plan.tied->first_rank == plan.tied->last_rank) return;
   if (rank != plan.tied->first_rank && rank != plan.tied->last_rank) return;

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "braid/comm/pipeline_link.h"
-#include "braid/train/pipeline_plan.h"
 #include "braid/train/rank_model.h"
+#include "braid/train/run_plan.h"
 
 namespace braid::train {
 
@@ -18,7 +18,7 @@ class TiedWeight {
  public:
   /// Does nothing where `plan` has no tied weight or `rank` holds none of its layers. `link` must carry the
   /// plan's format of it between the two ranks. The model and the link must outlive this.
-  TiedWeight(const RankModel& model, const PipelinePlan& plan, int32_t rank, comm::PipelineLink* link);
+  TiedWeight(const RankModel& model, const RunPlan& plan, int32_t rank, comm::PipelineLink* link);
 
   /// Whether the parameter counts in the gradient norm and in files: a tied pair once, with its first layer.
   bool counts(const tensor::Parameter& parameter) const;

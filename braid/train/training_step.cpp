@@ -28,7 +28,7 @@ int64_t count_labels(const std::vector<pipeline::Microbatch>& microbatches) {
   return count;
 }
 
-TrainingStep::TrainingStep(const PipelinePlan& plan, const RankModel& model, TiedWeight& tied,
+TrainingStep::TrainingStep(const RunPlan& plan, const RankModel& model, TiedWeight& tied,
                            std::span<optim::AdamW> optimizers, comm::Communicator& pipeline,
                            const TrainingStepOptions& options)
     : tied_(tied),
@@ -43,9 +43,9 @@ TrainingStep::TrainingStep(const PipelinePlan& plan, const RankModel& model, Tie
     }
   }
   stage_norms_.resize(static_cast<size_t>(plan.stages()));
-  for (int32_t rank = 0; rank < plan.ranks(); ++rank) {
+  for (int32_t rank = 0; rank < std::ssize(plan.ranks); ++rank) {
     int64_t begin = 0;
-    for (const int32_t stage : plan.stages_of(rank)) {
+    for (const int32_t stage : plan.ranks[static_cast<size_t>(rank)].stages) {
       const int64_t count = plan.stage_norms[static_cast<size_t>(stage)];
       stage_norms_[static_cast<size_t>(stage)] = {
           .rank = static_cast<size_t>(rank), .begin = begin, .count = count};
@@ -131,10 +131,11 @@ StepOutcome TrainingStep::collect() {
   }
   outcome.loss = outcome.tokens > 0 ? loss_sum / static_cast<double>(outcome.tokens) : 0.0;
   outcome.grad_norm = optim::gradient_norm(all_norms);
-  require<ConfigError>(std::isfinite(outcome.loss) && std::isfinite(outcome.grad_norm), "step ", outcome.step,
-                       " gave a loss of ", outcome.loss, " and a gradient norm of ", outcome.grad_norm,
-                       ": the training diverged; lower --learning_rate or --max_grad_norm, or warm up longer "
-                       "(--warmup_steps)");
+  require<ConfigError>(
+      std::isfinite(outcome.loss) && std::isfinite(outcome.grad_norm), "step ", outcome.step,
+      " gave a loss of ", outcome.loss, " and a gradient norm of ", outcome.grad_norm,
+      ": the training diverged; lower the learning rate or the norm that gradients are clipped to, or "
+      "warm up longer");
   return outcome;
 }
 

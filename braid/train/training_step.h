@@ -11,8 +11,8 @@
 #include "braid/optim/learning_rate.h"
 #include "braid/pipeline/executor.h"
 #include "braid/report/step_metrics.h"
-#include "braid/train/pipeline_plan.h"
 #include "braid/train/rank_model.h"
+#include "braid/train/run_plan.h"
 #include "braid/train/tied_weight.h"
 
 namespace braid::train {
@@ -28,7 +28,7 @@ struct StepOutcome {
 };
 
 struct TrainingStepOptions {
-  optim::LearningRateCurve curve;
+  config::LearningRateCurve curve;
   double max_grad_norm = 1.0;  ///< 0 turns clipping off
   c10::Device device = c10::Device(c10::kCPU);
 };
@@ -41,7 +41,7 @@ struct TrainingStepOptions {
 class TrainingStep final : private pipeline::StepEnd {
  public:
   /// `optimizers` has one for each chunk.
-  TrainingStep(const PipelinePlan& plan, const RankModel& model, TiedWeight& tied,
+  TrainingStep(const RunPlan& plan, const RankModel& model, TiedWeight& tied,
                std::span<optim::AdamW> optimizers, comm::Communicator& pipeline,
                const TrainingStepOptions& options);
 

@@ -1,4 +1,4 @@
-#include "braid/train/pipeline_plan.h"
+#include "braid/train/run_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,11 +42,9 @@ LayerSpec layer_with(const std::string& name, std::vector<std::vector<tensor::Te
   return spec;
 }
 
-PipelinePlan plan_of(std::vector<LayerSpec> layers, int64_t pp = 1) {
+RunPlan plan_of(std::vector<LayerSpec> layers, int32_t pp = 1) {
   layers.push_back(layer_with("loss", {}, true));
-  config::PretrainOptions options;
-  options.pipeline_parallel_degree = pp;
-  return make_plan(options, std::move(layers), {});
+  return make_run_plan({.mesh = {.pp = pp}}, {}, {.layers = std::move(layers), .hidden = 4});
 }
 
 std::string rejection_of(std::vector<LayerSpec> layers) {
@@ -60,10 +58,10 @@ std::string rejection_of(std::vector<LayerSpec> layers) {
 
 tensor::TensorSlice matrix(const std::string& name) { return tensor::whole_tensor(name, {4, 4}); }
 
-TEST(PipelinePlan, ATieIsFoundByTheNameAndCountsWithItsFirstStage) {
-  const PipelinePlan plan = plan_of({layer_with("a", {{matrix("w")}, {matrix("x")}}),
-                                     layer_with("b", {{matrix("y")}}), layer_with("c", {{matrix("w")}})},
-                                    3);
+TEST(RunPlan, ATieIsFoundByTheNameAndCountsWithItsFirstStage) {
+  const RunPlan plan = plan_of({layer_with("a", {{matrix("w")}, {matrix("x")}}),
+                                layer_with("b", {{matrix("y")}}), layer_with("c", {{matrix("w")}})},
+                               3);
   ASSERT_TRUE(plan.tied.has_value());
   EXPECT_EQ(plan.tied->first_rank, 0);
   EXPECT_EQ(plan.tied->last_rank, 2);
@@ -73,7 +71,7 @@ TEST(PipelinePlan, ATieIsFoundByTheNameAndCountsWithItsFirstStage) {
       plan_of({layer_with("a", {{matrix("w")}}), layer_with("b", {{matrix("x")}})}).tied.has_value());
 }
 
-TEST(PipelinePlan, WeightsSharedInAnyOtherWayAreRejected) {
+TEST(RunPlan, WeightsSharedInAnyOtherWayAreRejected) {
   const auto says = ::testing::HasSubstr("is used by several layers");
   EXPECT_THAT(rejection_of({layer_with("a", {{matrix("w")}}), layer_with("b", {{matrix("w")}}),
                             layer_with("c", {{matrix("w")}})}),
@@ -92,7 +90,7 @@ TEST(PipelinePlan, WeightsSharedInAnyOtherWayAreRejected) {
       << "another shape";
 }
 
-TEST(PipelinePlan, ModelsThatCannotBeCutAreRejected) {
+TEST(RunPlan, ModelsThatCannotBeCutAreRejected) {
   EXPECT_THAT(rejection_of({}), ::testing::HasSubstr("a model needs a layer and a loss, got 1"));
   EXPECT_THAT(rejection_of({layer_with("early", {}, true), layer_with("b", {{matrix("x")}})}),
               ::testing::HasSubstr("layer early is a loss, but layers follow it"));

@@ -1,0 +1,107 @@
+#include "braid/config/run_options.h"
+
+#include "braid/base/error.h"
+#include "braid/base/text.h"
+#include "braid/config/options.h"
+#include "braid/config/pretrain.h"
+#include "braid/config/schedule_times.h"
+#include "braid/config/text_file.h"
+#include "braid/schedule/csv.h"
+
+namespace braid::config {
+namespace {
+
+std::string schedule_text(const std::string& path) {
+  try {
+    return read_text_file(path);
+  } catch (const ConfigError& error) {
+    throw ConfigError(cat("--pipeline_schedule_mode csv:", path, ": ", error.what()));
+  }
+}
+
+schedule::Schedule read_schedule(const PretrainOptions& options, const std::string& path) {
+  schedule::Schedule schedule = schedule::from_csv(schedule_text(path), path);
+  const schedule::PipelineShape& shape = schedule.shape;
+  require<ConfigError>(
+      shape.ranks == pipeline_ranks(options) && shape.microbatches == options.gradient_accumulation_steps,
+      path, " is a schedule of ", counted(shape.ranks, "rank"), " and ",
+      counted(shape.microbatches, "microbatch", "microbatches"), ", but --pipeline_parallel_degree is ",
+      pipeline_ranks(options), " and --gradient_accumulation_steps ", options.gradient_accumulation_steps);
+  return schedule;
+}
+
+Strategy strategy_of(const PretrainOptions& options) {
+  Strategy strategy;
+  strategy.mesh.pp = static_cast<int32_t>(pipeline_ranks(options));
+  schedule::PipelineShape shape = {.ranks = strategy.mesh.pp,
+                                   .chunks_per_rank = static_cast<int32_t>(pipeline_chunks(options)),
+                                   .microbatches = static_cast<int32_t>(options.gradient_accumulation_steps)};
+  if (const auto file = schedule_file(options)) {
+    strategy.schedule = read_schedule(options, *file);
+    shape = strategy.schedule->shape;
+  } else {
+    strategy.schedule_mode = options.pipeline_schedule_mode;
+  }
+  strategy.chunks_per_rank = shape.chunks_per_rank;
+  if (options.schedule_times) {
+    strategy.durations = parse_schedule_times(*options.schedule_times, shape, "--schedule_times");
+  }
+  if (options.do_train || is_dry_run(options)) strategy.memory_limit_bytes = options.schedule_memory_limit;
+  if (options.enable_send_recv_overlap) strategy.receives = schedule::ReceivePosting::kEarly;
+  strategy.segment_bytes = static_cast<int64_t>(options.segment_broadcast_mb * (1 << 20));
+  for (const std::string& anchor : split(options.segment_anchors, ' ')) {
+    if (!anchor.empty()) strategy.segment_anchors.push_back(anchor);
+  }
+  return strategy;
+}
+
+LearningRateCurve curve_of(const PretrainOptions& options) {
+  LearningRateCurve curve = {.peak = options.learning_rate,
+                             .floor = options.min_learning_rate,
+                             .warmup_steps = warmup_steps(options),
+                             .decay_steps = decay_steps(options)};
+  if (options.lr_scheduler_type == "cosine") curve.decay = Decay::kCosine;
+  if (options.lr_scheduler_type.starts_with("constant")) curve.decay = Decay::kConstant;
+  return curve;
+}
+
+TrainingOptions training_of(const PretrainOptions& options) {
+  return {.microbatch_sequences = options.per_device_train_batch_size,
+          .sequence_tokens = options.max_seq_length,
+          .microbatches = options.gradient_accumulation_steps,
+          .max_steps = options.do_train ? options.max_steps : 0,
+          .evaluation_sequences = options.do_eval ? options.per_device_eval_batch_size : 0,
+          .precision = options.bf16 ? Precision::kBfloat16 : Precision::kFloat32,
+          .learning_rate = curve_of(options),
+          .adamw = {.beta1 = options.adam_beta1,
+                    .beta2 = options.adam_beta2,
+                    .eps = options.adam_epsilon,
+                    .weight_decay = options.weight_decay},
+          .max_grad_norm = options.max_grad_norm};
+}
+
+}  // namespace
+
+RunOptions run_options(const PretrainOptions& options) {
+  RunOptions run = {.strategy = strategy_of(options),
+                    .training = training_of(options),
+                    .device = options.device == "cpu" ? Device::kCpu : Device::kCuda,
+                    .timeout = options.dist_timeout,
+                    .seed = options.seed,
+                    .split = options.split,
+                    .data_seed = data_seed(options),
+                    .evaluation_steps = options.eval_steps.value_or(options.logging_steps),
+                    .evaluation_microbatches = options.do_eval ? options.eval_iters : 0,
+                    .logging_steps = options.logging_steps,
+                    .output_dir = options.output_dir,
+                    .exports_model = options.do_train && !options.skip_export};
+  if (options.continue_training) run.initial_weights = options.model_name_or_path;
+  if (!options.synthetic_data) run.input_dir = options.input_dir;
+  if (options.profile_steps) {
+    const std::array<int64_t, 2> steps = profiled_steps(*options.profile_steps);
+    if (options.do_train) run.profiled_steps = steps;
+  }
+  return run;
+}
+
+}  // namespace braid::config

@@ -1,0 +1,50 @@
+// What decides the numbers of a run, in braid's own terms.
+#pragma once
+
+#include <cstdint>
+
+namespace braid::config {
+
+enum class Precision : uint8_t {
+  kFloat32,
+  kBfloat16,  ///< weights and activations; master weights, moments and gradients are float32
+};
+
+enum class Decay : uint8_t { kLinear, kCosine, kConstant };
+
+struct LearningRateCurve {
+  double peak = 5e-5;
+  double floor = 0.0;       ///< reached at decay_steps and kept after it
+  double warmup_steps = 0;  ///< updates that rise linearly from peak / warmup_steps to peak
+  int64_t decay_steps = 1;  ///< the update at which the floor is reached
+  Decay decay = Decay::kLinear;
+
+  friend bool operator==(const LearningRateCurve&, const LearningRateCurve&) = default;
+};
+
+struct AdamWOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.0;  ///< for parameters with `decays`
+
+  friend bool operator==(const AdamWOptions&, const AdamWOptions&) = default;
+};
+
+struct TrainingOptions {
+  int64_t microbatch_sequences = 1;
+  int64_t sequence_tokens = 1024;
+  int64_t microbatches = 1;          ///< of a step
+  int64_t max_steps = 1;             ///< 0: the run only evaluates
+  int64_t evaluation_sequences = 0;  ///< of a microbatch of an evaluation; 0: the run does not evaluate
+  Precision precision = Precision::kFloat32;
+  LearningRateCurve learning_rate;
+  AdamWOptions adamw;
+  double max_grad_norm = 1.0;  ///< 0: no clipping
+
+  int64_t samples_per_step() const { return microbatch_sequences * microbatches; }
+
+  friend bool operator==(const TrainingOptions&, const TrainingOptions&) = default;
+};
+
+}  // namespace braid::config

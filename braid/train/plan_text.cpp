@@ -1,0 +1,241 @@
+#include "braid/train/plan_text.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "braid/base/text.h"
+#include "braid/schedule/simulate.h"
+#include "braid/schedule/step_interval.h"
+
+namespace braid::train {
+namespace {
+
+/// What the plan predicts of a step's time, in the unit of its durations.
+struct StepPrediction {
+  schedule::Seconds step_time;
+  schedule::Seconds interval;
+  double bubble_rate = 0;
+};
+
+StepPrediction predict(const RunPlan& plan) {
+  const schedule::Simulation simulation = schedule::simulate(plan.step, plan.durations);
+  return {.step_time = simulation.step_time,
+          .interval = schedule::step_interval(plan.step, plan.durations),
+          .bubble_rate = simulation.bubble_rate};
+}
+
+int64_t parameters_of_model(const RunPlan& plan) {
+  int64_t sum = 0;
+  for (const RankPlan& rank : plan.ranks) sum += rank.parameters;
+  return plan.tied && !plan.tied->is_local() ? sum - plan.tied->numel() : sum;
+}
+
+/// "1 embedding, 8 attention, 8 mlp, 1 head".
+std::string kinds_text(const RunPlan& plan) {
+  std::vector<std::pair<std::string, int64_t>> kinds;
+  for (const layers::LayerSpec& layer : plan.model.layers) {
+    const auto found = std::ranges::find(kinds, layer.kind, &std::pair<std::string, int64_t>::first);
+    if (found == kinds.end()) {
+      kinds.emplace_back(layer.kind, 1);
+    } else {
+      ++found->second;
+    }
+  }
+  std::string text;
+  for (const auto& [kind, count] : kinds) text += cat(text.empty() ? "" : ", ", count, " ", kind);
+  return text;
+}
+
+std::string step_text(const RunPlan& plan) {
+  const StepPrediction step = predict(plan);
+  const auto with_unit = [&](schedule::Seconds time) -> std::string {
+    switch (plan.time_source) {
+      case TimeSource::kGiven:
+        return brief(time.count(), 6);
+      case TimeSource::kMeasured:
+        return fixed(time.count(), 4) + " s";
+      case TimeSource::kFlops:
+        return fixed(time.count(), 2) + " forwards";
+    }
+    return {};
+  };
+  const auto source = [&] {
+    switch (plan.time_source) {
+      case TimeSource::kGiven:
+        return "with the given times";
+      case TimeSource::kMeasured:
+        return "with measured times";
+      case TimeSource::kFlops:
+        return "with times in proportion to FLOPs (1 forward: of a microbatch through an average rank)";
+    }
+    return "";
+  };
+  return cat("simulated step: ", with_unit(step.step_time), ", from step to step ", with_unit(step.interval),
+             ", bubble ", fixed(100 * step.bubble_rate, 1), "%; ", source());
+}
+
+/// "stages 0, 3".
+std::string stages_text(const std::vector<int32_t>& stages) {
+  std::string text = stages.size() == 1 ? "stage " : "stages ";
+  for (size_t i = 0; i < stages.size(); ++i) text += cat(i == 0 ? "" : ", ", stages[i]);
+  return text;
+}
+
+std::string size_text(int64_t bytes) { return bytes_text(static_cast<uint64_t>(bytes)); }
+
+constexpr std::array kColumns = {"weights",          "gradients", "optimizer states",
+                                 "kept activations", "buffers",   "sum"};
+
+std::array<int64_t, kColumns.size()> columns_of(const PlannedMemory& memory) {
+  return {memory.weights,          memory.gradients, memory.optimizer_states,
+          memory.kept_activations, memory.buffers,   memory.sum()};
+}
+
+void add_memory_table(const RunPlan& plan, std::vector<std::string>& lines) {
+  constexpr size_t kWidth = 12;
+  const auto right = [](const std::string& text, size_t width) {
+    return std::string(width > text.size() ? width - text.size() : 0, ' ') + text;
+  };
+  std::string header = right("memory", 9);
+  for (const char* column : kColumns) {
+    header += right(column, std::max(kWidth, std::string_view(column).size() + 2));
+  }
+  lines.push_back(header);
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    std::string line = right(cat("rank ", rank), 9);
+    const auto values = columns_of(plan.ranks[rank].memory);
+    for (size_t i = 0; i < values.size(); ++i) {
+      line += right(size_text(values[i]), std::max(kWidth, std::string_view(kColumns[i]).size() + 2));
+    }
+    lines.push_back(line);
+  }
+  for (const std::string& kind : plan.kinds_of_unknown_memory) {
+    lines.push_back(cat("not in it: what layers of kind ", kind,
+                        " keep for their backward passes, which their spec does not say"));
+  }
+}
+
+std::string kind_text(comm::MessageKind kind, int64_t count) {
+  switch (kind) {
+    case comm::MessageKind::kActivation:
+      return counted(count, "activation");
+    case comm::MessageKind::kGradient:
+      return counted(count, "gradient");
+    case comm::MessageKind::kTiedGradient:
+      return counted(count, "gradient of the tied weight", "gradients of the tied weight");
+  }
+  return {};
+}
+
+std::string_view kind_key(comm::MessageKind kind) {
+  switch (kind) {
+    case comm::MessageKind::kActivation:
+      return "activation";
+    case comm::MessageKind::kGradient:
+      return "gradient";
+    case comm::MessageKind::kTiedGradient:
+      return "tied_gradient";
+  }
+  return {};
+}
+
+void add_messages(const RunPlan& plan, std::vector<std::string>& lines) {
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    for (const auto& [route, tally] : plan.ranks[rank].messages.tallies) {
+      if (route.direction != comm::Direction::kSend) continue;  // each is received where it is sent to
+      lines.push_back(cat("messages a step: rank ", rank, " to rank ", route.peer, ": ",
+                          kind_text(route.kind, tally.count), " of ", size_text(tally.bytes / tally.count)));
+    }
+  }
+  const int64_t numbers = step_exchange_numel(plan);
+  lines.push_back(plan.ranks.size() == 1
+                      ? std::string("messages a step: none, there is one rank")
+                      : cat("messages a step: among all ranks: 1 all-gather of ", counted(numbers, "number"),
+                            " (", size_text(8 * numbers), ") from each"));
+}
+
+}  // namespace
+
+std::vector<std::string> plan_text(const RunPlan& plan) {
+  const config::TrainingOptions& training = plan.training;
+  std::vector<std::string> lines;
+  lines.push_back(cat("model: ", counted(parameters_of_model(plan), "parameter"), " in ",
+                      counted(std::ssize(plan.model.layers), "layer"), " (", kinds_text(plan), "), ",
+                      training.precision == config::Precision::kBfloat16
+                          ? "bfloat16 with float32 master weights"
+                          : "float32"));
+  lines.push_back(cat("ranks: ", mesh::to_string(plan.strategy.mesh)));
+  lines.push_back(cat("schedule: ", plan.compute.name, ", ",
+                      counted(training.microbatches, "microbatch", "microbatches"), " of ",
+                      training.microbatch_sequences, " x ", training.sequence_tokens, " tokens a step, ",
+                      counted(training.microbatch_sequences * training.microbatches, "sample"), " a step"));
+  lines.push_back(step_text(plan));
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    const RankPlan& mine = plan.ranks[rank];
+    std::string layers;
+    for (const int32_t stage : mine.stages) {
+      const std::span<const layers::LayerSpec> held = plan.layers_of(stage);
+      layers += cat(layers.empty() ? "" : ", ", held.front().name, " to ", held.back().name);
+    }
+    lines.push_back(cat("rank ", rank, ": ", stages_text(mine.stages), " of ", plan.stages(), " (", layers,
+                        "), ", counted(mine.parameters, "parameter")));
+  }
+  add_memory_table(plan, lines);
+  add_messages(plan, lines);
+  return lines;
+}
+
+std::string plan_json(const RunPlan& plan) {
+  using Json = nlohmann::ordered_json;
+  const StepPrediction step = predict(plan);
+  constexpr std::array kSources = {"given", "measured_seconds", "flops"};
+  Json ranks = Json::array();
+  for (const RankPlan& rank : plan.ranks) {
+    Json stages = Json::array();
+    for (const int32_t stage : rank.stages) {
+      Json layers = Json::array();
+      for (const layers::LayerSpec& layer : plan.layers_of(stage)) layers.push_back(layer.name);
+      stages.push_back({{"stage", stage}, {"layers", std::move(layers)}});
+    }
+    Json messages = Json::array();
+    for (const auto& [route, tally] : rank.messages.tallies) {
+      messages.push_back({{"direction", route.direction == comm::Direction::kSend ? "send" : "receive"},
+                          {"peer", route.peer},
+                          {"kind", kind_key(route.kind)},
+                          {"count", tally.count},
+                          {"bytes", tally.bytes}});
+    }
+    const PlannedMemory& memory = rank.memory;
+    ranks.push_back({{"stages", std::move(stages)},
+                     {"parameters", rank.parameters},
+                     {"memory_bytes",
+                      {{"weights", memory.weights},
+                       {"gradients", memory.gradients},
+                       {"optimizer_states", memory.optimizer_states},
+                       {"kept_activations", memory.kept_activations},
+                       {"buffers", memory.buffers},
+                       {"sum", memory.sum()}}},
+                     {"messages", std::move(messages)}});
+  }
+  const mesh::MeshShape& mesh = plan.strategy.mesh;
+  const Json json = {
+      {"parameters", parameters_of_model(plan)},
+      {"precision", plan.training.precision == config::Precision::kBfloat16 ? "bfloat16" : "float32"},
+      {"mesh", {{"mp", mesh.mp}, {"sharding", mesh.sharding}, {"pp", mesh.pp}, {"dp", mesh.dp}}},
+      {"schedule", plan.compute.name},
+      {"microbatches", plan.training.microbatches},
+      {"chunks_per_rank", plan.strategy.chunks_per_rank},
+      {"step",
+       {{"times", kSources[static_cast<size_t>(plan.time_source)]},
+        {"step_time", step.step_time.count()},
+        {"interval", step.interval.count()},
+        {"bubble_rate", step.bubble_rate}}},
+      {"all_gather_bytes", plan.ranks.size() > 1 ? 8 * step_exchange_numel(plan) : 0},
+      {"kinds_of_unknown_memory", plan.kinds_of_unknown_memory},
+      {"ranks", std::move(ranks)}};
+  return json.dump();
+}
+
+}  // namespace braid::train

@@ -1,0 +1,376 @@
+#include "braid/train/run_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "braid/base/error.h"
+#include "braid/base/text.h"
+#include "braid/cost/partition.h"
+#include "braid/schedule/generators/generate.h"
+#include "braid/schedule/memory.h"
+#include "braid/schedule/passes/lower.h"
+#include "braid/train/rank_model.h"
+
+namespace braid::train {
+namespace {
+
+using schedule::Seconds;
+using schedule::StageTimes;
+
+schedule::Durations measured_durations(const PartTimes& parts, const RunPlan& plan) {
+  schedule::Durations durations = {.stages = {}, .communication = parts.communication};
+  for (int32_t stage = 0; stage < std::ssize(plan.stage_layers); ++stage) {
+    StageTimes& sum = durations.stages.emplace_back(StageTimes{Seconds(0), Seconds(0), Seconds(0)});
+    for (const layers::LayerSpec& layer : plan.layers_of(stage)) {
+      const StageTimes& times = parts.kinds.at(layer.kind);
+      sum.forward += times.forward;
+      sum.backward_input += times.backward_input;
+      sum.backward_weight += times.backward_weight;
+    }
+  }
+  return durations;
+}
+
+/// F, B and W of a stage as its share of the model's matrix products, of which each does as many.
+schedule::Durations proportional_durations(const RunPlan& plan, const cost::MicrobatchShape& shape,
+                                           int32_t ranks) {
+  std::vector<double> flops;
+  for (int32_t stage = 0; stage < std::ssize(plan.stage_layers); ++stage) {
+    double& sum = flops.emplace_back(0.0);
+    for (const layers::LayerSpec& layer : plan.layers_of(stage)) {
+      sum += layers::work_of(layer, shape).forward_flops;
+    }
+  }
+  const double average = std::accumulate(flops.begin(), flops.end(), 0.0) / ranks;
+  schedule::Durations durations = {.stages = {}};
+  for (const double of_stage : flops) {
+    const Seconds share(average > 0 ? of_stage / average : 1.0);
+    durations.stages.push_back({.forward = share, .backward_input = share, .backward_weight = share});
+  }
+  return durations;
+}
+
+void add_stage_memory(RunPlan& plan, const cost::MicrobatchShape& shape) {
+  plan.memory_bytes = {.stages = {}};
+  std::set<std::string> unknown;
+  for (int32_t stage = 0; stage < std::ssize(plan.stage_layers); ++stage) {
+    schedule::StageMemory& sum = plan.memory_bytes.stages.emplace_back(schedule::StageMemory{0, 0});
+    for (const layers::LayerSpec& layer : plan.layers_of(stage)) {
+      if (!layer.saved_bytes) {
+        unknown.insert(layer.kind);
+        continue;
+      }
+      const cost::SavedBytes kept = layer.saved_bytes(shape);
+      sum.forward_to_backward += kept.forward_to_backward;
+      sum.backward_to_weight += kept.backward_to_weight;
+    }
+  }
+  plan.kinds_of_unknown_memory.assign(unknown.begin(), unknown.end());
+}
+
+/// A parameter of the plan's model, and the stage that holds it.
+struct PlacedParameter {
+  int32_t stage = 0;
+  tensor::Parameter parameter;
+};
+
+std::vector<PlacedParameter> parameters_of(const RunPlan& plan) {
+  std::vector<PlacedParameter> all;
+  for (int32_t stage = 0; stage < plan.stages(); ++stage) {
+    for (const layers::LayerSpec& spec : plan.layers_of(stage)) {
+      const std::unique_ptr<layers::Layer> layer = layers::make_without_data(spec);
+      for (const tensor::Parameter* parameter : layers::parameters_of(*layer))
+        all.push_back({stage, *parameter});
+    }
+  }
+  return all;
+}
+
+/// The weight that two layers share. Throws ConfigError where they share less than a whole parameter, where
+/// more than two do, or for a second such weight: copies of a weight would be trained apart without a word.
+std::optional<PlannedTie> find_tie(const RunPlan& plan, const std::vector<PlacedParameter>& parameters) {
+  std::optional<PlannedTie> tie;
+  std::map<std::string, const PlacedParameter*> first_user;  // of each tensor
+  for (const PlacedParameter& placed : parameters) {
+    const PlacedParameter* first = nullptr;
+    for (const tensor::TensorSlice& slice : placed.parameter.slices) {
+      const auto [found, is_new] = first_user.try_emplace(slice.name, &placed);
+      if (!is_new) first = found->second;
+    }
+    if (first == nullptr) continue;
+    require<ConfigError>(
+        !tie && tensor::is_tied(first->parameter, placed.parameter), "the weight ", placed.parameter.name,
+        " is used by several layers: a model may have one weight, which two layers share whole");
+    tie = PlannedTie{.slices = placed.parameter.slices,
+                     .stages = {.first = first->stage,
+                                .last = placed.stage,
+                                .last_made_in_forward = placed.parameter.gradient_in_forward},
+                     .first_rank = schedule::place_of(plan.compute, first->stage).rank,
+                     .last_rank = schedule::place_of(plan.compute, placed.stage).rank};
+  }
+  return tie;
+}
+
+/// How many parameters of each stage count in the gradient norm.
+std::vector<int64_t> count_norms(const RunPlan& plan, const std::vector<PlacedParameter>& parameters) {
+  std::vector<int64_t> counts(static_cast<size_t>(plan.stages()), 0);
+  for (const PlacedParameter& placed : parameters) ++counts[static_cast<size_t>(placed.stage)];
+  if (plan.tied) --counts[static_cast<size_t>(plan.tied->stages.last)];
+  return counts;
+}
+
+cost::MicrobatchShape microbatch_of(const config::TrainingOptions& training) {
+  return {.sequences = training.microbatch_sequences,
+          .sequence_tokens = training.sequence_tokens,
+          .element_bytes = static_cast<int64_t>(c10::elementSize(dtype_of(training.precision))),
+          .wide_element_bytes = 4};
+}
+
+std::string shape_text(const schedule::PipelineShape& shape) {
+  return cat(counted(shape.ranks, "rank"), ", ", counted(shape.chunks_per_rank, "chunk"), " each and ",
+             counted(shape.microbatches, "microbatch", "microbatches"));
+}
+
+schedule::PipelineShape shape_of(const config::Strategy& strategy, const config::TrainingOptions& training) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  require<ConfigError>(1 <= training.microbatches && training.microbatches <= kMost,
+                       "a step needs between 1 and ", kMost, " microbatches, got ", training.microbatches);
+  const schedule::PipelineShape shape = {.ranks = strategy.mesh.pp,
+                                         .chunks_per_rank = strategy.chunks_per_rank,
+                                         .microbatches = static_cast<int32_t>(training.microbatches)};
+  if (strategy.schedule) {
+    require<ConfigError>(strategy.schedule->shape == shape, "the given schedule ", strategy.schedule->name,
+                         " is for ", shape_text(strategy.schedule->shape), ", but the run has ",
+                         shape_text(shape));
+  }
+  schedule::validate(shape);
+  return shape;
+}
+
+/// Which of the layers each stage holds.
+std::vector<tensor::Range> cut_model(const layers::ModelSpec& model, const schedule::PipelineShape& shape,
+                                     const cost::MicrobatchShape& microbatch) {
+  const std::span<const layers::LayerSpec> layers = model.layers;
+  require<ConfigError>(layers.size() >= 2, "a model needs a layer and a loss, got ",
+                       counted(std::ssize(layers), "layer"));
+  const auto inner = layers.subspan(1, layers.size() - 2);
+  const auto blocks =
+      std::ranges::count_if(inner, [](const auto& layer) { return layer.may_begin_stage; }) + 1;
+  require<ConfigError>(shape.stages() <= blocks, "the model can be cut into at most ",
+                       counted(blocks, "stage"), ", fewer than the ", shape.stages(), " of ",
+                       counted(shape.ranks, "rank"), " with ", counted(shape.chunks_per_rank, "chunk"),
+                       " each");
+  return cut_into_stages(layers, microbatch, shape.stages());
+}
+
+void require_anchors(const config::Strategy& strategy, std::span<const layers::LayerSpec> layers) {
+  for (const std::string& anchor : strategy.segment_anchors) {
+    require<ConfigError>(std::ranges::count(layers, anchor, &layers::LayerSpec::name) > 0, "segment anchor ",
+                         anchor, ": the model has no layer ", anchor, "; its layers are ",
+                         layers.front().name, ", ", layers[1].name, ", ..., ", layers.back().name);
+  }
+}
+
+/// What a rank sends and receives over the pipeline's links in a step: an activation and a gradient for each
+/// microbatch and boundary between stages of two ranks, and a tied weight's gradient both ways.
+comm::MessageTraffic step_messages(const RunPlan& plan, int32_t rank,
+                                   const cost::MicrobatchShape& microbatch) {
+  comm::MessageTraffic traffic;
+  const auto add = [&](int32_t from, int32_t to, comm::MessageKind kind, int64_t count, int64_t bytes) {
+    for (const auto& [here, direction, peer] :
+         {std::tuple(from, comm::Direction::kSend, to), std::tuple(to, comm::Direction::kReceive, from)}) {
+      if (here != rank || from == to) continue;
+      comm::Tally& tally = traffic.tallies[{.direction = direction, .peer = peer, .kind = kind}];
+      tally.count += count;
+      tally.bytes += count * bytes;
+    }
+  };
+  const int64_t bytes = microbatch.tokens() * plan.model.hidden * microbatch.element_bytes;
+  for (int32_t stage = 0; stage + 1 < plan.stages(); ++stage) {
+    const int32_t here = schedule::place_of(plan.compute, stage).rank;
+    const int32_t next = schedule::place_of(plan.compute, stage + 1).rank;
+    add(here, next, comm::MessageKind::kActivation, plan.compute.shape.microbatches, bytes);
+    add(next, here, comm::MessageKind::kGradient, plan.compute.shape.microbatches, bytes);
+  }
+  if (plan.tied) {
+    const int64_t gradient = plan.tied->numel() * microbatch.wide_element_bytes;
+    add(plan.tied->first_rank, plan.tied->last_rank, comm::MessageKind::kTiedGradient, 1, gradient);
+    add(plan.tied->last_rank, plan.tied->first_rank, comm::MessageKind::kTiedGradient, 1, gradient);
+  }
+  return traffic;
+}
+
+std::vector<RankPlan> plan_ranks(const RunPlan& plan, const cost::MicrobatchShape& microbatch) {
+  const std::vector<int64_t> kept = schedule::peak_memory(plan.compute, plan.memory_bytes);
+  const std::vector<int32_t> handovers = schedule::peak_handovers(plan.step);
+  const int64_t activation_bytes = microbatch.tokens() * plan.model.hidden * microbatch.element_bytes;
+  const int64_t wide_bytes = microbatch.wide_element_bytes;
+  std::vector<RankPlan> ranks;
+  for (int32_t rank = 0; rank < plan.compute.shape.ranks; ++rank) {
+    RankPlan& mine = ranks.emplace_back();
+    for (int32_t chunk = 0; chunk < plan.compute.shape.chunks_per_rank; ++chunk) {
+      mine.stages.push_back(schedule::stage_of(plan.compute, {.rank = rank, .chunk = chunk}));
+    }
+    const RankLayout layout = lay_out_rank(plan.layers_of_rank(rank), plan.segment_cut(),
+                                           microbatch.element_bytes, c10::Device(c10::kMeta));
+    int64_t numel = 0;  // of all segments
+    for (const RankLayout::Stage& stage : layout.stages) {
+      for (const tensor::SegmentLayout& segment : stage.segments) {
+        numel += segment.numel;
+        for (const tensor::Parameter* parameter : segment.members) mine.parameters += parameter->numel();
+      }
+    }
+    // AdamW has two moments of each element, and a master weight where the value itself is not that precise.
+    const int64_t states = microbatch.element_bytes < wide_bytes ? 3 : 2;
+    mine.memory = {
+        .weights = numel * microbatch.element_bytes,
+        .gradients = numel * wide_bytes,
+        .optimizer_states = numel * states * wide_bytes,
+        .kept_activations = kept[static_cast<size_t>(rank)],
+        .buffers = handovers[static_cast<size_t>(rank)] * activation_bytes + plan.model.table_bytes};
+    for (const LocalTie& tie : layout.local_ties) mine.memory.gradients += tie.user->numel() * wide_bytes;
+    if (plan.tied && !plan.tied->is_local() &&
+        (rank == plan.tied->first_rank || rank == plan.tied->last_rank)) {
+      mine.memory.buffers += plan.tied->numel() * wide_bytes;  // the other rank's gradient
+    }
+    mine.messages = step_messages(plan, rank, microbatch);
+  }
+  return ranks;
+}
+
+}  // namespace
+
+std::span<const layers::LayerSpec> RunPlan::layers_of(int32_t stage) const {
+  const tensor::Range& range = stage_layers.at(static_cast<size_t>(stage));
+  return std::span(model.layers).subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.size()));
+}
+
+std::vector<std::span<const layers::LayerSpec>> RunPlan::layers_of_rank(int32_t rank) const {
+  std::vector<std::span<const layers::LayerSpec>> result;
+  for (int32_t chunk = 0; chunk < compute.shape.chunks_per_rank; ++chunk) {
+    result.push_back(layers_of(schedule::stage_of(compute, {.rank = rank, .chunk = chunk})));
+  }
+  return result;
+}
+
+tensor::SegmentCut RunPlan::segment_cut() const {
+  return {.bytes = strategy.segment_bytes, .anchors = strategy.segment_anchors};
+}
+
+int64_t PlannedTie::numel() const {
+  int64_t sum = 0;
+  for (const tensor::TensorSlice& slice : slices) sum += slice.numel();
+  return sum;
+}
+
+bool needs_times(const config::Strategy& strategy) {
+  return !strategy.durations && !strategy.schedule &&
+         schedule::mode_of(strategy.schedule_mode).arranges_for_times;
+}
+
+at::ScalarType dtype_of(config::Precision precision) {
+  return precision == config::Precision::kBfloat16 ? at::kBFloat16 : at::kFloat;
+}
+
+std::vector<comm::Edge> edges_of(const schedule::Schedule& schedule) {
+  std::set<comm::Edge> edges;
+  for (int32_t stage = 0; stage + 1 < schedule.shape.stages(); ++stage) {
+    const int32_t here = schedule::place_of(schedule, stage).rank;
+    const int32_t next = schedule::place_of(schedule, stage + 1).rank;
+    if (here == next) continue;
+    edges.insert({.from = here, .to = next});
+    edges.insert({.from = next, .to = here});
+  }
+  return {edges.begin(), edges.end()};
+}
+
+int64_t step_exchange_numel(const RunPlan& plan) {
+  int64_t most = 0;
+  for (const RankPlan& rank : plan.ranks) {
+    int64_t sum = 0;
+    for (const int32_t stage : rank.stages) sum += plan.stage_norms[static_cast<size_t>(stage)];
+    most = std::max(most, sum);
+  }
+  return kExchangedNumbers + most;
+}
+
+std::vector<tensor::Range> cut_into_stages(std::span<const layers::LayerSpec> layers,
+                                           const cost::MicrobatchShape& shape, int64_t stages) {
+  // Blocks of layers that stay together, the loss apart: cost::partition puts it with the last.
+  std::vector<double> costs = {0};
+  std::vector<int64_t> begins;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const std::unique_ptr<layers::Layer> layer = layers::make_without_data(layers[i]);
+    int64_t parameters = 0;
+    for (const tensor::Parameter* parameter : layers::parameters_of(*layer)) parameters += parameter->numel();
+    const double cost = cost::training_cost(layers::work_of(layers[i], shape), parameters);
+    const bool is_loss = i + 1 == layers.size();
+    require<ConfigError>((layer->as_loss_layer() != nullptr) == is_loss, "layer ", layers[i].name,
+                         is_loss ? " ends the model and must be a loss" : " is a loss, but layers follow it");
+    if (is_loss || i == 0 || layers[i].may_begin_stage) {
+      costs.push_back(cost);
+      if (!is_loss) begins.push_back(static_cast<int64_t>(i));
+    } else {
+      costs.back() += cost;
+    }
+  }
+  begins.push_back(static_cast<int64_t>(layers.size()));
+  std::vector<tensor::Range> result;
+  for (const cost::StageLayers& blocks : cost::partition(costs, stages)) {
+    result.push_back(
+        {begins[static_cast<size_t>(blocks.first_layer)], begins[static_cast<size_t>(blocks.end_layer)]});
+  }
+  return result;
+}
+
+RunPlan make_run_plan(const config::Strategy& strategy, const config::TrainingOptions& training,
+                      layers::ModelSpec model, const PartTimes& measured) {
+  const schedule::PipelineShape shape = shape_of(strategy, training);
+  const cost::MicrobatchShape microbatch = microbatch_of(training);
+  RunPlan plan = {.strategy = strategy, .training = training, .model = std::move(model)};
+  plan.stage_layers = cut_model(plan.model, shape, microbatch);
+  require_anchors(strategy, plan.model.layers);
+  add_stage_memory(plan, microbatch);
+
+  // 1. The schedule.
+  if (strategy.durations) {
+    plan.durations = *strategy.durations;
+    plan.time_source = TimeSource::kGiven;
+  } else if (!measured.kinds.empty()) {
+    plan.durations = measured_durations(measured, plan);
+    plan.time_source = TimeSource::kMeasured;
+  } else {
+    plan.durations = proportional_durations(plan, microbatch, shape.ranks);
+  }
+  if (strategy.schedule) {
+    plan.compute = *strategy.schedule;
+    if (strategy.memory_limit_bytes) {
+      schedule::require_within(plan.compute, plan.memory_bytes, *strategy.memory_limit_bytes);
+    }
+  } else {
+    plan.compute = schedule::generate(strategy.schedule_mode, shape,
+                                      {.durations = plan.durations,
+                                       .memory = plan.memory_bytes,
+                                       .memory_limit = strategy.memory_limit_bytes});
+  }
+
+  // 2. The end of the step, which depends on where the schedule puts the stages.
+  const std::vector<PlacedParameter> parameters = parameters_of(plan);
+  plan.tied = find_tie(plan, parameters);
+  plan.stage_norms = count_norms(plan, parameters);
+  schedule::StepEnd step_end = {.norm_use = training.max_grad_norm > 0 ? schedule::NormUse::kScalesUpdate
+                                                                       : schedule::NormUse::kReportedOnly};
+  if (plan.tied) step_end.tied.push_back(plan.tied->stages);
+  plan.step = schedule::lower(plan.compute, {.receives = strategy.receives, .step_end = step_end});
+
+  // 3. What that takes on each rank.
+  plan.ranks = plan_ranks(plan, microbatch);
+  return plan;
+}
+
+}  // namespace braid::train

@@ -1,0 +1,128 @@
+// Everything that is decided before a run does anything: how the model is cut into stages, where they are,
+// what every rank does in a step, and what that takes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "braid/comm/pipeline_link.h"
+#include "braid/config/strategy.h"
+#include "braid/config/training_options.h"
+#include "braid/layers/layer_spec.h"
+#include "braid/schedule/schedule.h"
+#include "braid/schedule/workload.h"
+
+namespace braid::train {
+
+/// What each rank tells the others at the end of a step beside its parameters' norms: see TrainingStep.
+inline constexpr int64_t kExchangedNumbers = 7;
+
+/// A weight that two layers use.
+struct PlannedTie {
+  std::vector<tensor::TensorSlice> slices;
+  schedule::TiedStages stages;
+  int32_t first_rank = 0;
+  int32_t last_rank = 0;
+
+  int64_t numel() const;
+  bool is_local() const { return first_rank == last_rank; }
+};
+
+/// Bytes that a rank holds while it trains. What a layer needs only while it is at work comes on top.
+struct PlannedMemory {
+  int64_t weights = 0;  ///< padding between parameters included, here and in the next two
+  int64_t gradients = 0;
+  int64_t optimizer_states = 0;
+  int64_t kept_activations = 0;  ///< for backward passes: the most after any action of a step
+  int64_t buffers =
+      0;  ///< of tensors on their way between stages, the most after any action; and constant ones
+
+  int64_t sum() const { return weights + gradients + optimizer_states + kept_activations + buffers; }
+
+  friend bool operator==(const PlannedMemory&, const PlannedMemory&) = default;
+};
+
+/// The part of one rank of the pipeline.
+struct RankPlan {
+  std::vector<int32_t> stages;  ///< ascending: those of its chunks
+  int64_t parameters = 0;       ///< a weight that two layers use counts once on a rank
+  PlannedMemory memory;
+  comm::MessageTraffic messages;  ///< over the pipeline's links in a training step; evaluations come on top
+};
+
+/// What the durations of a plan's stages are.
+enum class TimeSource : uint8_t {
+  kGiven,
+  kMeasured,  ///< in seconds
+  kFlops,     ///< in proportion to matrix products; 1 is F of a microbatch through an average rank's layers
+};
+
+/// The same on every rank that was given the same.
+struct RunPlan {
+  config::Strategy strategy;
+  config::TrainingOptions training;
+  layers::ModelSpec model;
+  schedule::Schedule compute;                        ///< compute actions only
+  schedule::Schedule step;                           ///< what the executor runs
+  std::vector<tensor::Range> stage_layers;           ///< which of the layers each stage holds
+  schedule::Memory memory_bytes;                     ///< what each stage keeps of a microbatch
+  std::vector<std::string> kinds_of_unknown_memory;  ///< layers of these kinds do not say what they keep
+  std::vector<int64_t>
+      stage_norms;  ///< parameters of each stage that count in the norm; a tied one with the first
+  std::optional<PlannedTie> tied;  ///< where the model has one
+  schedule::Durations durations;   ///< of each stage
+  TimeSource time_source = TimeSource::kFlops;
+  std::vector<RankPlan> ranks;  ///< of the pipeline
+
+  int32_t stages() const { return compute.shape.stages(); }
+  int32_t first_rank() const { return schedule::place_of(compute, 0).rank; }
+  int32_t last_rank() const { return schedule::place_of(compute, stages() - 1).rank; }
+
+  /// The layers of a stage.
+  std::span<const layers::LayerSpec> layers_of(int32_t stage) const;
+
+  /// The layers of a rank's stages.
+  std::vector<std::span<const layers::LayerSpec>> layers_of_rank(int32_t rank) const;
+
+  tensor::SegmentCut segment_cut() const;
+};
+
+/// What layers of each kind take on a microbatch, for schedules that arrange for it.
+struct PartTimes {
+  std::map<std::string, schedule::StageTimes> kinds;
+  schedule::Seconds communication{0.0};
+
+  friend bool operator==(const PartTimes&, const PartTimes&) = default;
+};
+
+/// Whether a run's schedule depends on times that have to be measured: the strategy names a mode that
+/// arranges for them, and does not give them.
+bool needs_times(const config::Strategy& strategy);
+
+/// The plan of training `model`. Pure and local. A schedule that arranges for times gets the strategy's, or
+/// else `measured`, or else times in proportion to FLOPs.
+/// Throws ConfigError where the schedule does not suit the pipeline or the microbatches, a limit cannot be
+/// kept, the model has too few layers, an anchor is no layer, or layers share weights in another way than two
+/// of them sharing one.
+RunPlan make_run_plan(const config::Strategy& strategy, const config::TrainingOptions& training,
+                      layers::ModelSpec model, const PartTimes& measured = {});
+
+/// The directions in which activations and gradients flow between the ranks of `schedule`, ascending.
+std::vector<comm::Edge> edges_of(const schedule::Schedule& schedule);
+
+/// The float64 numbers that each rank gives to the one all-gather of a step.
+int64_t step_exchange_numel(const RunPlan& plan);
+
+/// Which layers each of `stages` stages holds, all of them in order, such that the most expensive stage costs
+/// as little as possible (cost::partition) for sequences as in `shape`.
+std::vector<tensor::Range> cut_into_stages(std::span<const layers::LayerSpec> layers,
+                                           const cost::MicrobatchShape& shape, int64_t stages);
+
+/// The dtype of `precision`'s weights and activations.
+at::ScalarType dtype_of(config::Precision precision);
+
+}  // namespace braid::train

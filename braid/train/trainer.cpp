@@ -1,0 +1,154 @@
+#include "braid/train/trainer.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+#include "braid/base/error.h"
+#include "braid/base/text.h"
+#include "braid/optim/state_store.h"
+#include "braid/schedule/csv.h"
+#include "braid/schedule/passes/forward_only.h"
+#include "braid/train/part_times.h"
+
+namespace braid::train {
+
+Trainer::Training::Training(Trainer& trainer)
+    : optimizers([&] {
+        std::vector<optim::AdamW> made;
+        for (const StageModel& stage : trainer.model_.stages) {
+          made.emplace_back(stage.segments, optim::make_memory_store(), trainer.plan_.training.adamw);
+        }
+        return made;
+      }()),
+      step(trainer.plan_, trainer.model_, trainer.tied_, optimizers, trainer.pipeline_,
+           {.curve = trainer.plan_.training.learning_rate,
+            .max_grad_norm = trainer.plan_.training.max_grad_norm,
+            .device = trainer.options_.place.device}),
+      executor(trainer.make_executor(trainer.plan_.step, &step.step_end())) {}
+
+Trainer::Trainer(Options options)
+    : options_(std::move(options)),
+      groups_(groups_of(options_.strategy.mesh, options_.place)),
+      pipeline_(options_.place.store, groups_.pipeline, groups_.backend, comm::CallCheck::kOff),
+      plan_(make_plan()),
+      link_(connect_link(plan_, options_.place, groups_)),
+      model_(build_model()),
+      tied_(model_, plan_, rank(), link_.get()) {
+  for (const StageModel& stage : model_.stages) chunks_.emplace_back(stage.layers);
+}
+
+RunPlan Trainer::make_plan() {
+  PartTimes times;
+  if (options_.training.max_steps > 0 && needs_times(options_.strategy)) {
+    require<ConfigError>(
+        static_cast<bool>(options_.sample), "schedule ", options_.strategy.schedule_mode,
+        " depends on how long layers take: set Strategy::durations, or Trainer::Options::sample "
+        "to measure them");
+    times = measure_parts(options_.model.layers, options_.sample(),
+                          activation(options_.training.microbatch_sequences), pipeline_);
+  }
+  RunPlan plan = make_run_plan(options_.strategy, options_.training, options_.model, times);
+  // A file with a schedule may differ from node to node.
+  const std::vector<std::string> schedules = pipeline_.all_gather_bytes(schedule::to_csv(plan.compute));
+  for (size_t rank = 0; rank < schedules.size(); ++rank) {
+    require<ConfigError>(schedules[rank] == schedules.front(), "rank ", rank, " has another schedule (",
+                         plan.compute.name, ") than rank 0: all ranks must see the same file");
+  }
+  return plan;
+}
+
+RankModel Trainer::build_model() {
+  RankModel model =
+      make_rank_model(plan_.layers_of_rank(rank()), plan_.segment_cut(),
+                      at::TensorOptions(options_.place.device).dtype(dtype_of(plan_.training.precision)));
+  const std::vector<tensor::Parameter*> parameters = model.parameters();
+  if (options_.initialise) {
+    options_.initialise(parameters);
+    return model;
+  }
+  for (const tensor::Parameter* parameter : parameters) {
+    require<ConfigError>(parameter->initial == tensor::InitialValues::kGiven, "parameter ", parameter->name,
+                         " has no values of its own: set Trainer::Options::initialise");
+  }
+  return model;
+}
+
+pipeline::Executor Trainer::make_executor(schedule::Schedule schedule, pipeline::StepEnd* step_end) {
+  std::vector<pipeline::Chunk*> chunks;
+  for (pipeline::LayerChunk& chunk : chunks_) chunks.push_back(&chunk);
+  return pipeline::Executor({.schedule = std::move(schedule),
+                             .rank = rank(),
+                             .chunks = std::move(chunks),
+                             .link = link_.get(),
+                             .step_end = step_end});
+}
+
+pipeline::ActivationSpec Trainer::activation(int64_t sequences) const {
+  const config::TrainingOptions& training = options_.training;
+  return {.sequences = sequences,
+          .sequence_tokens = training.sequence_tokens,
+          .hidden = options_.model.hidden,
+          .options = at::TensorOptions(options_.place.device).dtype(dtype_of(training.precision))};
+}
+
+std::vector<pipeline::Microbatch> Trainer::on_device(
+    std::span<const pipeline::Microbatch> microbatches) const {
+  const bool begins = plan_.first_rank() == rank(), ends = plan_.last_rank() == rank();
+  std::vector<pipeline::Microbatch> result;
+  for (const pipeline::Microbatch& microbatch : microbatches) {
+    result.push_back({.tokens = begins ? microbatch.tokens.to(options_.place.device) : at::Tensor(),
+                      .labels = ends ? microbatch.labels.to(options_.place.device) : at::Tensor()});
+  }
+  return result;
+}
+
+std::vector<tensor::Parameter*> Trainer::parameters() const {
+  std::vector<tensor::Parameter*> parameters = model_.parameters();
+  std::erase_if(parameters, [&](const tensor::Parameter* parameter) { return !tied_.counts(*parameter); });
+  return parameters;
+}
+
+int64_t Trainer::kept_bytes() const {
+  int64_t sum = 0;
+  for (const pipeline::LayerChunk& chunk : chunks_) sum += chunk.saved_bytes();
+  return sum;
+}
+
+void Trainer::observe(pipeline::Observer* observer) {
+  observer_ = observer;
+  if (training_) training_->executor.observe(observer);
+}
+
+std::optional<StepOutcome> Trainer::step(std::span<const pipeline::Microbatch> microbatches) {
+  if (!training_) {
+    training_ = std::make_unique<Training>(*this);
+    training_->executor.observe(observer_);
+  }
+  return training_->step.run(training_->executor, ++steps_, on_device(microbatches),
+                             activation(plan_.training.microbatch_sequences), stop_requested_);
+}
+
+std::optional<StepOutcome> Trainer::finish() { return training_ ? training_->step.finish() : std::nullopt; }
+
+Evaluation Trainer::evaluate(std::span<const pipeline::Microbatch> microbatches) {
+  const int64_t sequences = plan_.training.evaluation_sequences;
+  require<ConfigError>(sequences > 0,
+                       "TrainingOptions::evaluation_sequences is 0: nothing was prepared for evaluations");
+  const std::vector<pipeline::Microbatch> mine = on_device(microbatches);
+  pipeline::Executor executor =
+      make_executor(schedule::forward_only(plan_.compute, static_cast<int32_t>(mine.size())), nullptr);
+  at::Tensor totals = at::zeros({2}, at::kDouble);
+  auto* values = totals.mutable_data_ptr<double>();
+  for (const layers::Loss& loss : executor.evaluate({.microbatches = mine}, activation(sequences))) {
+    values[0] += loss.sum;
+    values[1] += static_cast<double>(loss.tokens);
+  }
+  totals = totals.to(options_.place.device);
+  pipeline_.broadcast(totals, plan_.last_rank()).wait();
+  totals = totals.cpu();
+  const double sum = totals[0].item<double>(), tokens = totals[1].item<double>();
+  return {.loss = sum / tokens, .tokens = static_cast<int64_t>(tokens)};
+}
+
+}  // namespace braid::train

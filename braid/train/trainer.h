@@ -1,0 +1,110 @@
+// Trains and evaluates a model of any layers on one rank: plans, connects, builds, then runs steps.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "braid/comm/communicator.h"
+#include "braid/optim/adamw.h"
+#include "braid/pipeline/executor.h"
+#include "braid/pipeline/layer_chunk.h"
+#include "braid/train/connect.h"
+#include "braid/train/rank_model.h"
+#include "braid/train/run_plan.h"
+#include "braid/train/tied_weight.h"
+#include "braid/train/training_step.h"
+
+namespace braid::train {
+
+/// The result of an evaluation, known to every rank.
+struct Evaluation {
+  double loss = 0;     ///< mean over the tokens
+  int64_t tokens = 0;  ///< that carried a loss
+};
+
+class Trainer {
+ public:
+  struct Options {
+    config::Strategy strategy;
+    config::TrainingOptions training;
+    layers::ModelSpec model;
+    RankPlace place;
+
+    /// Gives this rank's parameters their first values. Empty: all bring their own, as AutogradLayer's do.
+    std::function<void(std::span<tensor::Parameter* const>)> initialise = {};
+
+    /// A microbatch as in training, on which layers are timed; called only where needs_times says so.
+    std::function<pipeline::Microbatch()> sample = {};
+  };
+
+  /// Makes the plan, for which it may have to measure (measure_parts), connects the ranks, makes this rank's
+  /// layers and initialises them. Collective over the world. Throws what make_run_plan and connect throw, and
+  /// ConfigError if the ranks' schedules differ or a parameter is left without values.
+  explicit Trainer(Options options);
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  const RunPlan& plan() const { return plan_; }
+
+  /// This rank's index in the pipeline.
+  int32_t rank() const { return groups_.coordinates.pp; }
+  comm::Communicator& pipeline() { return pipeline_; }
+  const comm::PipelineLink* link() const { return link_.get(); }  ///< null in a pipeline of one rank
+
+  /// Bytes that this rank keeps now for backward passes.
+  int64_t kept_bytes() const;
+
+  /// This rank's parameters; of a weight that two layers use, the first layer's only.
+  std::vector<tensor::Parameter*> parameters() const;
+
+  /// One optimizer step, whose number counts from 1, as TrainingStep::run. Needs as many microbatches as the
+  /// schedule; ranks that hold no end of the model may leave their tensors undefined. The first step makes
+  /// the optimizer's states.
+  std::optional<StepOutcome> step(std::span<const pipeline::Microbatch> microbatches);
+
+  /// The outcome of the last step, if it is not known yet. Collective over the pipeline.
+  std::optional<StepOutcome> finish();
+
+  /// Lets the outcome of the next step say on all ranks that this one wants to stop.
+  void request_stop() { stop_requested_ = true; }
+
+  /// The mean loss of `microbatches`, as many as there are. Collective over the pipeline. Throws ConfigError
+  /// if the training options are without evaluation.
+  Evaluation evaluate(std::span<const pipeline::Microbatch> microbatches);
+
+  /// Called for every action of the steps that follow, or null. It must outlive them.
+  void observe(pipeline::Observer* observer);
+
+ private:
+  /// What only training needs.
+  struct Training {
+    Training(Trainer& trainer);
+    std::vector<optim::AdamW> optimizers;
+    TrainingStep step;
+    pipeline::Executor executor;
+  };
+
+  RunPlan make_plan();
+  RankModel build_model();
+  pipeline::Executor make_executor(schedule::Schedule schedule, pipeline::StepEnd* step_end);
+  pipeline::ActivationSpec activation(int64_t sequences) const;
+  std::vector<pipeline::Microbatch> on_device(std::span<const pipeline::Microbatch> microbatches) const;
+
+  Options options_;
+  RankGroups groups_;
+  comm::Communicator pipeline_;
+  RunPlan plan_;
+  std::unique_ptr<comm::PipelineLink> link_;
+  RankModel model_;
+  std::vector<pipeline::LayerChunk> chunks_;
+  TiedWeight tied_;
+  std::unique_ptr<Training> training_;
+  pipeline::Observer* observer_ = nullptr;
+  int64_t steps_ = 0;
+  bool stop_requested_ = false;
+};
+
+}  // namespace braid::train
