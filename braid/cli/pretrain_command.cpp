@@ -158,7 +158,7 @@ int train(const CommandContext& context, const comm::World& world, const config:
                        .reporter = {.line = [&](const std::string& line) { log.line(line); },
                                     .step = [&](const report::StepMetrics& step,
                                                 int64_t max_steps) { log.step(step, max_steps); }},
-                       .stop_asked = [] { return StopSignals::seen(); }});
+                       .stop_requested = [] { return StopSignals::seen(); }});
   if (world.rank == 0) export_tokenizer(tokenizer.get(), options);
   if (summary.stopped)
     log.line(cat("stopped by a signal after step ", summary.steps, " of ", options.max_steps));

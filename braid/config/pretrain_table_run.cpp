@@ -41,15 +41,18 @@ void add_pipeline(Table& table) {
                      "exceed it. Unset: no limit.",
              .unit = "bytes",
              .range = kAtLeastOne});
-  table.add("segment_broadcast_mb", &P::segment_broadcast_mb,
-            {.help = "A stage's parameters are stored in flat buffers of whole layers, each closed once its weights "
-                     "reach this size. Results do not depend on it.",
-             .unit = "MiB",
-             .range = kPositive,
-             .aliases = {"segment_broadcast_MB"}});
-  table.add("segment_anchors", &P::segment_anchors,
-            {.help = "Layers, by name and separated by spaces (as model.layers.4.self_attn), at which a new buffer "
-                     "begins, in place of segment_broadcast_mb."});
+  table.add(
+      "segment_broadcast_mb", &P::segment_broadcast_mb,
+      {.help =
+           "A stage's parameters are stored in flat buffers of whole layers, each closed once its weights "
+           "reach this size. Results do not depend on it.",
+       .unit = "MiB",
+       .range = kPositive,
+       .aliases = {"segment_broadcast_MB"}});
+  table.add(
+      "segment_anchors", &P::segment_anchors,
+      {.help = "Layers, by name and separated by spaces (as model.layers.4.self_attn), at which a new buffer "
+               "begins, in place of segment_broadcast_mb."});
   table.add("virtual_pipeline_seg_method", &P::virtual_pipeline_seg_method,
             {.help = "Class of layers counted when partitioning.",
              .no_effect = "decoder layers are partitioned by cost, including the embedding and the head"});

@@ -129,20 +129,19 @@ Inspection inspect(const InspectOptions& options) {
 
 std::string to_text(const Inspection& found) {
   const auto bin_bytes = static_cast<uint64_t>(found.tokens * bytes_of(found.token_type));
-  std::string text =
-      cat(found.prefix, ": ", counted(found.documents, "document"), ", ", counted(found.sequences, "sequence"),
-          ", ", counted(found.tokens, "token"), " of ", name_of(found.token_type), " (",
-          bytes_text(bin_bytes), ")\n");
+  std::string text = cat(found.prefix, ": ", counted(found.documents, "document"), ", ",
+                         counted(found.sequences, "sequence"), ", ", counted(found.tokens, "token"), " of ",
+                         name_of(found.token_type), " (", bytes_text(bin_bytes), ")\n");
   if (found.documents > 0) {
     text += cat("tokens per document: shortest ", found.shortest_tokens, ", median ", found.median_tokens,
                 ", mean ", fixed(found.mean_tokens, 1), ", longest ", found.longest_tokens, "\n",
                 bars(found.lengths));
   }
   if (found.largest_token >= 0) {
-    text += cat("largest token id ", found.largest_token,
-                found.vocabulary_size ? cat(", within the vocabulary of ", *found.vocabulary_size)
-                                      : std::string(),
-                "\n");
+    text += cat(
+        "largest token id ", found.largest_token,
+        found.vocabulary_size ? cat(", within the vocabulary of ", *found.vocabulary_size) : std::string(),
+        "\n");
   }
   for (const ShownDocument& shown : found.shown) {
     text += cat("document ", shown.document, ", ", counted(shown.tokens, "token"),

@@ -50,8 +50,8 @@ struct Inspection {
   std::vector<ShownDocument> shown{};
 };
 
-/// Reads and checks both files completely. Throws DataError with file, offset and remedy for damaged files and
-/// for ids outside the vocabulary, ConfigError for invalid options.
+/// Reads and checks both files completely. Throws DataError with file, offset and remedy for damaged files
+/// and for ids outside the vocabulary, ConfigError for invalid options.
 Inspection inspect(const InspectOptions& options);
 
 /// The inspection as readable text, with a bar chart of lengths. Control characters are shown as '?'.

@@ -84,9 +84,8 @@ void check_output(const PrepareOptions& options, const std::string& prefix) {
                        "for out/corpus.bin and out/corpus.idx; got '",
                        options.output_prefix, "'");
   for (const char* suffix : {".bin", ".idx"}) {
-    require<ConfigError>(
-        options.existing == Existing::kReplace || !fs::exists(prefix + suffix), prefix, suffix,
-        " exists: choose another output_prefix, or replace it with --overwrite 1");
+    require<ConfigError>(options.existing == Existing::kReplace || !fs::exists(prefix + suffix), prefix,
+                         suffix, " exists: choose another output_prefix, or replace it with --overwrite 1");
   }
   const fs::path directory = fs::path(prefix).parent_path();
   std::error_code error;
@@ -126,10 +125,9 @@ class Preparation {
     while (!pending.empty()) write_front(pending, writer);
     summary_.text = source_.counts();
     const std::string skipped = skipped_text(summary_.text);
-    require<ConfigError>(summary_.documents > 0, "the input has no text: ",
-                         counted(summary_.text.files, "file"), " read, ",
-                         counted(summary_.empty_documents, "empty document"),
-                         skipped.empty() ? "" : "; " + skipped);
+    require<ConfigError>(
+        summary_.documents > 0, "the input has no text: ", counted(summary_.text.files, "file"), " read, ",
+        counted(summary_.empty_documents, "empty document"), skipped.empty() ? "" : "; " + skipped);
     writer.finish();
     done_bytes_ = source_.done_bytes();
     report();

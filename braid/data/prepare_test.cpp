@@ -155,8 +155,7 @@ TEST_F(Prepare, AnErrorDuringTheRunLeavesNoFiles) {
   EXPECT_THROW(prepare(parallel, [](const PrepareProgress&) { throw Stopped(); }), Stopped);
   EXPECT_TRUE(files_of_output().empty());
   write_corpus("\n{\"text\": \"\"}\n");
-  EXPECT_THAT([&] { prepare(options()); },
-              says<ConfigError>("has no text: 1 file read, 1 empty document"));
+  EXPECT_THAT([&] { prepare(options()); }, says<ConfigError>("has no text: 1 file read, 1 empty document"));
   EXPECT_TRUE(files_of_output().empty());
 }
 

@@ -203,7 +203,7 @@ TEST(FromCsvRejects, NumbersThatAreTooLarge) {
       "schedule mine, row 1, cell 1 (\"0F99999999999999999999\"): a microbatch may be at most 268435455");
   const std::string each = ": an F and a B of every microbatch up to this one on every stage would be ";
   EXPECT_EQ(rejection("0F0,0F268435455,0B1"), "schedule mine, row 1, cell 2 (\"0F268435455\")" + each +
-                                                "536870912 actions, but there are only 3");
+                                                  "536870912 actions, but there are only 3");
   EXPECT_EQ(rejection("0F0\n1F0"),
             "schedule mine, row 1, cell 1 (\"0F0\")" + each + "4 actions, but there are only 2");
 }

@@ -81,10 +81,12 @@ TEST(Validate, RejectsShapesAndActionsThatDoNotExist) {
     return "was accepted";
   };
   EXPECT_EQ(rejection(PipelineShape{.ranks = 0}), "a pipeline needs at least 1 rank, got 0");
-  EXPECT_EQ(rejection(PipelineShape{.chunks_per_rank = -1}), "a pipeline rank needs at least 1 chunk, got -1");
+  EXPECT_EQ(rejection(PipelineShape{.chunks_per_rank = -1}),
+            "a pipeline rank needs at least 1 chunk, got -1");
   EXPECT_EQ(rejection(PipelineShape{.microbatches = 0}), "a step needs at least 1 microbatch, got 0");
   EXPECT_EQ(
-      rejection(PipelineShape{.ranks = 2000000000, .chunks_per_rank = 2000000000, .microbatches = 2000000000}),
+      rejection(
+          PipelineShape{.ranks = 2000000000, .chunks_per_rank = 2000000000, .microbatches = 2000000000}),
       "a schedule of 2000000000 ranks x 2000000000 chunks x 2000000000 microbatches is too large: their "
       "product "
       "may be at most 268435456");

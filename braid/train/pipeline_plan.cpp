@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/base/text.h"
 #include "braid/config/pretrain.h"
 #include "braid/config/schedule_times.h"
 #include "braid/config/text_file.h"
@@ -51,35 +52,55 @@ schedule::Memory stage_memory(const PipelinePlan& plan, const cost::MicrobatchSh
   return memory;
 }
 
-std::optional<PlannedTie> find_tie(PipelinePlan& plan) {
-  plan.stage_norms.assign(static_cast<size_t>(plan.stages()), 0);
-  std::map<std::vector<std::string>, std::vector<std::pair<int32_t, tensor::Parameter>>> users;
+/// A parameter of the plan's model, and the stage that holds it.
+struct PlacedParameter {
+  int32_t stage = 0;
+  tensor::Parameter parameter;
+};
+
+std::vector<PlacedParameter> parameters_of(const PipelinePlan& plan) {
+  std::vector<PlacedParameter> all;
   for (int32_t stage = 0; stage < plan.stages(); ++stage) {
     for (const layers::LayerSpec& spec : plan.layers_of(stage)) {
       const std::unique_ptr<layers::Layer> layer = layers::make_without_data(spec);
-      for (const tensor::Parameter* parameter : layers::parameters_of(*layer)) {
-        std::vector<std::string> names;
-        for (const tensor::TensorSlice& slice : parameter->slices) names.push_back(slice.name);
-        users[names].emplace_back(stage, *parameter);
-        ++plan.stage_norms[static_cast<size_t>(stage)];
-      }
+      for (const tensor::Parameter* parameter : layers::parameters_of(*layer))
+        all.push_back({stage, *parameter});
     }
   }
+  return all;
+}
+
+/// The weight that two layers share. Throws ConfigError where they share less than a whole parameter, where
+/// more than two do, or for a second such weight: copies of a weight would be trained apart without a word.
+std::optional<PlannedTie> find_tie(const PipelinePlan& plan, const std::vector<PlacedParameter>& parameters) {
   std::optional<PlannedTie> tie;
-  for (const auto& [names, found] : users) {
-    if (found.size() == 1) continue;
-    require<ConfigError>(found.size() == 2 && !tie && found[0].second.slices == found[1].second.slices,
-                         "the weight ", names.front(), " is used by ", found.size(),
-                         " layers: a model may have one weight that two layers share whole");
-    tie = PlannedTie{.slices = found[0].second.slices,
-                     .stages = {.first = found[0].first,
-                                .last = found[1].first,
-                                .last_made_in_forward = found[1].second.gradient_in_forward},
-                     .first_rank = schedule::place_of(plan.compute, found[0].first).rank,
-                     .last_rank = schedule::place_of(plan.compute, found[1].first).rank};
+  std::map<std::string, const PlacedParameter*> first_user;  // of each tensor
+  for (const PlacedParameter& placed : parameters) {
+    const PlacedParameter* first = nullptr;
+    for (const tensor::TensorSlice& slice : placed.parameter.slices) {
+      const auto [found, is_new] = first_user.try_emplace(slice.name, &placed);
+      if (!is_new) first = found->second;
+    }
+    if (first == nullptr) continue;
+    require<ConfigError>(
+        !tie && tensor::is_tied(first->parameter, placed.parameter), "the weight ", placed.parameter.name,
+        " is used by several layers: a model may have one weight, which two layers share whole");
+    tie = PlannedTie{.slices = placed.parameter.slices,
+                     .stages = {.first = first->stage,
+                                .last = placed.stage,
+                                .last_made_in_forward = placed.parameter.gradient_in_forward},
+                     .first_rank = schedule::place_of(plan.compute, first->stage).rank,
+                     .last_rank = schedule::place_of(plan.compute, placed.stage).rank};
   }
-  if (tie) --plan.stage_norms[static_cast<size_t>(tie->stages.last)];
   return tie;
+}
+
+/// How many parameters of each stage count in the gradient norm.
+std::vector<int64_t> count_norms(const PipelinePlan& plan, const std::vector<PlacedParameter>& parameters) {
+  std::vector<int64_t> counts(static_cast<size_t>(plan.stages()), 0);
+  for (const PlacedParameter& placed : parameters) ++counts[static_cast<size_t>(placed.stage)];
+  if (plan.tied) --counts[static_cast<size_t>(plan.tied->stages.last)];
+  return counts;
 }
 
 cost::MicrobatchShape microbatch_of(const config::PretrainOptions& options) {
@@ -230,8 +251,8 @@ PipelinePlan make_plan(const config::PretrainOptions& options, std::vector<layer
     plan.compute = read_csv(options, *file);
     shape = plan.compute.shape;
   }
-  require<ConfigError>(plan.layers.size() >= 2, "a model needs a layer and a loss, got ", plan.layers.size(),
-                       " layers");
+  require<ConfigError>(plan.layers.size() >= 2, "a model needs a layer and a loss, got ",
+                       counted(static_cast<int64_t>(plan.layers.size()), "layer"));
   const auto inner = std::span(plan.layers).subspan(1, plan.layers.size() - 2);
   const auto blocks =
       std::ranges::count_if(inner, [](const auto& layer) { return layer.may_begin_stage; }) + 1;
@@ -251,7 +272,9 @@ PipelinePlan make_plan(const config::PretrainOptions& options, std::vector<layer
   } else if (options.schedule_memory_limit) {
     schedule::require_within(plan.compute, plan.memory_bytes, *options.schedule_memory_limit);
   }
-  plan.tied = find_tie(plan);
+  const std::vector<PlacedParameter> parameters = parameters_of(plan);
+  plan.tied = find_tie(plan, parameters);
+  plan.stage_norms = count_norms(plan, parameters);
   schedule::StepEnd step_end = {.norm_use = options.max_grad_norm > 0 ? schedule::NormUse::kScalesUpdate
                                                                       : schedule::NormUse::kReportedOnly};
   if (plan.tied) step_end.tied.push_back(plan.tied->stages);

@@ -37,12 +37,11 @@ struct PipelinePlan {
   std::vector<tensor::Range> stage_layers;  ///< which of the layers each stage holds
   schedule::Memory memory_bytes;            ///< what each stage keeps of a microbatch
   std::optional<PlannedTie> tied;           ///< where the model has one
+  std::vector<int64_t>
+      stage_norms;  ///< parameters of each stage that count in the norm; a tied one with the first
 
   int32_t ranks() const { return compute.shape.ranks; }
   int32_t stages() const { return compute.shape.stages(); }
-
-  std::vector<int64_t>
-      stage_norms;  ///< parameters of each stage that count in the norm; a tied one with the first
 
   /// The stages on a rank, ascending: those of its chunks.
   std::vector<int32_t> stages_of(int32_t rank) const;
@@ -71,7 +70,8 @@ bool needs_times(const config::PretrainOptions& options);
 
 /// The plan that `options` ask for, for a model of `layers`. `measured` is used where needs_times says so.
 /// Throws ConfigError where the schedule does not suit the pipeline, a CSV file is invalid or does not fit, a
-/// limit cannot be kept, the model has too few layers, or more than two layers share a weight.
+/// limit cannot be kept, the model has too few layers, or layers share weights in another way than two of
+/// them sharing one.
 PipelinePlan make_plan(const config::PretrainOptions& options, std::vector<layers::LayerSpec> layers,
                        const PartTimes& measured);
 

@@ -13,7 +13,7 @@
 #include "braid/base/error.h"
 #include "braid/base/text.h"
 #include "braid/config/pretrain.h"
-
+#include "braid/cost/layer_cost.h"
 #include "braid/kernels/gemm_clock.h"
 #include "braid/model/initialise.h"
 #include "braid/model/llama.h"
@@ -335,7 +335,7 @@ void Rank::train(PretrainSummary& summary) {
     job_.reporter.step(metrics, o.max_steps);
     summary.losses.push_back(outcome.loss);
     summary.grad_norms.push_back(outcome.grad_norm);
-    summary.stopped |= outcome.stop_asked && summary.steps < o.max_steps;
+    summary.stopped |= outcome.stop_requested && summary.steps < o.max_steps;
     train_tokens += metrics.tokens;
     interval.add(metrics);
     if (metrics.global_step % o.logging_steps == 0 || metrics.global_step == o.max_steps || summary.stopped) {
@@ -353,7 +353,7 @@ void Rank::train(PretrainSummary& summary) {
     const auto gemm_begin = kernels::gemm_time();
     const std::optional<StepOutcome> outcome =
         training_step.run(executor, step, on_device(source_->train_step(step - 1)),
-                          activation(o.per_device_train_batch_size), job_.stop_asked());
+                          activation(o.per_device_train_batch_size), job_.stop_requested());
     const Seconds elapsed = Clock::now() - begin;
     summary.steps = step;
     const report::StepMetrics metrics = {.global_step = step,

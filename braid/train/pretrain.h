@@ -31,7 +31,7 @@ struct PretrainJob {
   c10::intrusive_ptr<c10d::Store> store;  ///< shared by the world's ranks
   std::string gloo_interface;             ///< GLOO_SOCKET_IFNAME, or empty
   Reporter reporter;
-  std::function<bool()> stop_asked = [] { return false; };
+  std::function<bool()> stop_requested = [] { return false; };
 };
 
 struct PretrainSummary {

@@ -88,12 +88,13 @@ TEST(Pretrain, ASignalOnOneRankStopsAllAfterTheSameStep) {
   const ScratchDirectory scratch;
   comm::run_ranks(2, [&](const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {
     int asked = 0;
-    const PretrainSummary summary = pretrain({.options = options_of({.pp = 2}, scratch.path()),
-                                              .model = tiny_model(false),
-                                              .world = world,
-                                              .store = store,
-                                              .reporter = {},
-                                              .stop_asked = [&] { return world.rank == 1 && ++asked == 2; }});
+    const PretrainSummary summary =
+        pretrain({.options = options_of({.pp = 2}, scratch.path()),
+                  .model = tiny_model(false),
+                  .world = world,
+                  .store = store,
+                  .reporter = {},
+                  .stop_requested = [&] { return world.rank == 1 && ++asked == 2; }});
     EXPECT_TRUE(summary.stopped);
     EXPECT_EQ(summary.steps, 2);
   });
@@ -156,12 +157,13 @@ TEST(Pretrain, WithoutClippingASignalStopsAllAStepLater) {
     int asked = 0;
     config::PretrainOptions options = options_of({.pp = 2, .max_grad_norm = 0}, scratch.path());
     options.max_steps = 6;
-    const PretrainSummary summary = pretrain({.options = options,
-                                              .model = tiny_model(false),
-                                              .world = world,
-                                              .store = store,
-                                              .reporter = {},
-                                              .stop_asked = [&] { return world.rank == 1 && ++asked == 3; }});
+    const PretrainSummary summary =
+        pretrain({.options = options,
+                  .model = tiny_model(false),
+                  .world = world,
+                  .store = store,
+                  .reporter = {},
+                  .stop_requested = [&] { return world.rank == 1 && ++asked == 3; }});
     EXPECT_TRUE(summary.stopped);
     EXPECT_EQ(summary.steps, 4);
     EXPECT_EQ(summary.losses.size(), 4u);

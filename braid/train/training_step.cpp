@@ -58,9 +58,10 @@ TrainingStep::TrainingStep(const PipelinePlan& plan, const RankModel& model, Tie
 
 std::optional<StepOutcome> TrainingStep::run(pipeline::Executor& executor, int64_t step,
                                              const std::vector<pipeline::Microbatch>& microbatches,
-                                             const pipeline::ActivationSpec& activation, bool stop_asked) {
+                                             const pipeline::ActivationSpec& activation,
+                                             bool stop_requested) {
   step_ = step;
-  stop_asked_ = stop_asked;
+  stop_requested_ = stop_requested;
   known_.reset();
   gradient_scale_ = 1.0;
   const int64_t tokens = count_labels(microbatches);
@@ -86,7 +87,7 @@ void TrainingStep::norm(std::span<const layers::Loss> losses) {
     mine[kTokens] += static_cast<double>(loss.tokens);
   }
   const tensor::MemoryStats memory = tensor::memory_stats(options_.device);
-  mine[kStop] = stop_asked_ ? 1.0 : 0.0;
+  mine[kStop] = stop_requested_ ? 1.0 : 0.0;
   mine[kAllocated] = static_cast<double>(memory.allocated_bytes);
   mine[kReserved] = static_cast<double>(memory.reserved_bytes);
   mine[kMaxAllocated] = static_cast<double>(memory.max_allocated_bytes);
@@ -116,7 +117,7 @@ StepOutcome TrainingStep::collect() {
   const std::vector<at::Tensor> gathered = exchange_.wait().cpu().unbind();
   for (size_t rank = 0; rank < gathered.size(); ++rank) {
     const double* values = gathered[rank].const_data_ptr<double>();
-    outcome.stop_asked |= values[kStop] != 0;
+    outcome.stop_requested |= values[kStop] != 0;
     loss_sum += values[kLossSum];
     outcome.tokens += whole(values[kTokens]);
     outcome.memory.push_back({.allocated_bytes = whole(values[kAllocated]),

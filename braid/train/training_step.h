@@ -23,7 +23,7 @@ struct StepOutcome {
   double loss = 0;                         ///< mean over the step's tokens
   double grad_norm = 0;                    ///< before clipping
   int64_t tokens = 0;                      ///< that carried a loss
-  bool stop_asked = false;                 ///< by any rank
+  bool stop_requested = false;             ///< by any rank
   std::vector<report::RankMemory> memory;  ///< of every rank, as it was before the update
 };
 
@@ -55,7 +55,7 @@ class TrainingStep final : private pipeline::StepEnd {
   /// before any weight is touched, without it a step later.
   std::optional<StepOutcome> run(pipeline::Executor& executor, int64_t step,
                                  const std::vector<pipeline::Microbatch>& microbatches,
-                                 const pipeline::ActivationSpec& activation, bool stop_asked);
+                                 const pipeline::ActivationSpec& activation, bool stop_requested);
 
   /// The outcome of the last step, if it is not known yet. Collective over the pipeline.
   std::optional<StepOutcome> finish();
@@ -85,7 +85,7 @@ class TrainingStep final : private pipeline::StepEnd {
   int64_t numel_ = 0;                    ///< of what each rank gives to the exchange
 
   int64_t step_ = 0;
-  bool stop_asked_ = false;
+  bool stop_requested_ = false;
   double gradient_scale_ = 1.0;
   comm::Work exchange_;  // of the step exchanged_
   int64_t exchanged_ = 0;

@@ -27,9 +27,9 @@ struct Batch {
   int64_t valid_labels = 0;
 };
 
-/// Reads a dataset in order. A rank's data is a function of the number of samples consumed by all ranks before
-/// the step, the microbatch and the geometry only: a resumed run continues at that number, even with another
-/// geometry. Const members are thread-safe.
+/// Reads a dataset in order. A rank's data is a function of the number of samples consumed by all ranks
+/// before the step, the microbatch and the geometry only: a resumed run continues at that number, even with
+/// another geometry. Const members are thread-safe.
 class BatchReader {
  public:
   /// `dataset` must outlive the reader. Throws ConfigError for an invalid geometry.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "braid/base/error.h"
+#include "braid/base/text.h"
 #include "braid/data/index/input.h"
 
 namespace braid::data {
@@ -127,11 +128,10 @@ std::vector<std::string> TokenDataset::describe() const {
   std::vector<std::string> lines;
   for (const Source& source : sources_) {
     const GptIndex& index = source.index;
-    std::string line =
-        cat(name_of(part_), ": ", grouped(source.range.size(), "document"), ", ",
-            grouped(index.tokens_per_epoch(), "token"), ", ", grouped(index.epochs(), "epoch"), ", ",
-            grouped(index.size(), "sample"), " of ", grouped(options_.sequence_length), " from ",
-            source.file->prefix());
+    std::string line = cat(name_of(part_), ": ", grouped(source.range.size(), "document"), ", ",
+                           grouped(index.tokens_per_epoch(), "token"), ", ", grouped(index.epochs(), "epoch"),
+                           ", ", grouped(index.size(), "sample"), " of ", grouped(options_.sequence_length),
+                           " from ", source.file->prefix());
     if (blend_.size() > 0) {
       const auto drawn = blend_.drawn[static_cast<size_t>(&source - sources_.data())];
       line += cat(" (weight ", source.weight, ": ", grouped(drawn), " drawn)");

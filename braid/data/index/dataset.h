@@ -103,8 +103,8 @@ struct DatasetsOptions {
 /// addresses do not change.
 class Datasets {
  public:
-  /// Opens and checks all files, then indexes the requested parts. Throws ConfigError or DataError (parse_input,
-  /// IndexedReader, TokenDataset).
+  /// Opens and checks all files, then indexes the requested parts. Throws ConfigError or DataError
+  /// (parse_input, IndexedReader, TokenDataset).
   explicit Datasets(const DatasetsOptions& options);
 
   const TokenDataset* train() const { return get(train_); }

@@ -199,9 +199,10 @@ TEST_F(Dataset, ShortLastSamplesArePaddedAndCounted) {
 TEST_F(Dataset, AnEmptyPartIsRejectedWithTheCounts) {
   write_file("a", 100, 0);
   const DatasetsOptions options{.input_dir = folder_.file("a"), .sequence_length = 4, .test_samples = 1};
-  EXPECT_THAT(complaint([&] { Datasets{options}; }),
-              AllOf(HasSubstr("split 949,50,1 leaves no document for test"), HasSubstr("the 100 documents of "),
-                    HasSubstr("train 95, valid 5, test 0"), HasSubstr("or omit --do_predict")));
+  EXPECT_THAT(
+      complaint([&] { Datasets{options}; }),
+      AllOf(HasSubstr("split 949,50,1 leaves no document for test"), HasSubstr("the 100 documents of "),
+            HasSubstr("train 95, valid 5, test 0"), HasSubstr("or omit --do_predict")));
   EXPECT_NO_THROW(Datasets(
       {.input_dir = folder_.file("a"), .sequence_length = 4, .train_samples = 1, .valid_samples = 1}));
 }
@@ -223,10 +224,10 @@ TEST_F(Dataset, PartsWithoutTokensAreRejected) {
   write_documents(folder_.file("tiny"), std::vector<std::vector<int64_t>>{{1, 2}});
   std::vector<IndexedReader> files;
   files.emplace_back(folder_.file("tiny"));
-  EXPECT_THAT(complaint([&] {
-                TokenDataset(files, std::vector<double>{1}, "1", Part::kTrain, {.sequence_length = 2});
-              }),
-              HasSubstr("only 2 tokens in the 1 document of train, too few for a sample of 2 and its last label"));
+  EXPECT_THAT(
+      complaint(
+          [&] { TokenDataset(files, std::vector<double>{1}, "1", Part::kTrain, {.sequence_length = 2}); }),
+      HasSubstr("only 2 tokens in the 1 document of train, too few for a sample of 2 and its last label"));
   const Datasets repeated(
       {.input_dir = folder_.file("tiny"), .split = "1", .sequence_length = 6, .train_samples = 3});
   EXPECT_THAT(sample(*repeated.train(), 0), ElementsAre(1, 2, 1, 2, 1, 2, 1)) << "small data is repeated";

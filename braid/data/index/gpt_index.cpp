@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "braid/base/error.h"
+#include "braid/base/text.h"
 #include "braid/data/index/numpy_random.h"
 
 namespace braid::data {
@@ -43,7 +44,8 @@ GptIndex::GptIndex(std::span<const int32_t> lengths, const GptIndexOptions& opti
       lengths.size() <= std::numeric_limits<uint32_t>::max(), lengths.size(),
       " sequences in one file are more than can be indexed; prepare the text as several files");
   tokens_per_epoch_ = total_of(lengths);
-  require<DataError>(tokens_per_epoch_ > 0, "there are no tokens in the ", counted(std::ssize(lengths), "document"));
+  require<DataError>(tokens_per_epoch_ > 0, "there are no tokens in the ",
+                     counted(std::ssize(lengths), "document"));
   const auto documents = static_cast<int64_t>(lengths.size());
 
   if (options.samples) {
@@ -53,7 +55,8 @@ GptIndex::GptIndex(std::span<const int32_t> lengths, const GptIndexOptions& opti
                          ", more than can be indexed; use more data or lower max_steps");
   }
   // Samples without tokens of the last epoch.
-  const int64_t before_last_epoch = epochs_ == 1 ? 0 : ((epochs_ - 1) * tokens_per_epoch_ - 1) / sequence_length;
+  const int64_t before_last_epoch =
+      epochs_ == 1 ? 0 : ((epochs_ - 1) * tokens_per_epoch_ - 1) / sequence_length;
   if (epochs_ > 1) {
     const int64_t per_epoch = (tokens_per_epoch_ - 1) / sequence_length;
     has_separate_last_epoch_ =

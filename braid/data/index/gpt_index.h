@@ -65,8 +65,8 @@ class GptIndex {
     return wide_shuffle_.empty() ? shuffle_[static_cast<size_t>(k)] : wide_shuffle_[static_cast<size_t>(k)];
   }
 
-  /// Calls visit(Slice) for the slices whose concatenated tokens are the sample read k-th: sequence_length + 1
-  /// tokens, fewer only in a short last sample. length_of(document) is the document's length, as in the
+  /// Calls visit(Slice) for the slices whose concatenated tokens are the sample read k-th: sequence_length +
+  /// 1 tokens, fewer only in a short last sample. length_of(document) is the document's length, as in the
   /// constructor.
   template <typename LengthOf, typename Visit>
   void for_each_slice(int64_t k, const LengthOf& length_of, const Visit& visit) const {

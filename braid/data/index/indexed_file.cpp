@@ -163,8 +163,8 @@ IndexedReader::IndexedReader(std::string prefix) : prefix_(std::move(prefix)) {
     check(length >= 0, idx_, kHeaderBytes + 4 * i, "sequence ", i, " has the negative length ", length, "; ",
           kRemedy);
     const int64_t offset = sequence_offset_bytes(i);
-    check(offset == bytes, idx_, kHeaderBytes + 4 * sequences_ + 8 * i, "sequence ", i,
-          " begins at byte ", offset, " of the .bin according to its offset, but at ", bytes,
+    check(offset == bytes, idx_, kHeaderBytes + 4 * sequences_ + 8 * i, "sequence ", i, " begins at byte ",
+          offset, " of the .bin according to its offset, but at ", bytes,
           " according to the preceding lengths; ", kRemedy);
     bytes += length * token_bytes;
   }
@@ -172,8 +172,7 @@ IndexedReader::IndexedReader(std::string prefix) : prefix_(std::move(prefix)) {
   require<DataError>(bin_.size() >= bytes, bin_.path(), ", byte ", bin_.size(),
                      ": the file is truncated: expected ", bytes, " bytes, has ", bin_.size(), "; ", kRemedy);
   require<DataError>(bin_.size() == bytes, bin_.path(), ", byte ", bytes, ": the index covers ", bytes,
-                     " bytes, but the file has ", bin_.size(), ": the two files do not match; ",
-                     kRemedy);
+                     " bytes, but the file has ", bin_.size(), ": the two files do not match; ", kRemedy);
 
   int64_t previous = 0;
   for (int64_t d = 0; d <= documents_; ++d) {

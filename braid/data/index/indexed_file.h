@@ -2,7 +2,8 @@
 // documents. Source of the format: megatron/core/datasets/indexed_dataset.py. Little endian:
 // - byte 0: "MMIDIDX" 0 0; 9: u64 version 1; 17: u8 token type; 18: u64 S sequences; 26: u64 D document
 //   entries;
-// - byte 34: i32[S] lengths in tokens, i64[S] byte offsets in the .bin, i64[D] first sequence of each document,
+// - byte 34: i32[S] lengths in tokens, i64[S] byte offsets in the .bin, i64[D] first sequence of each
+// document,
 //   terminated by S; in multimodal files only, i8[S] modes.
 #pragma once
 
@@ -146,8 +147,9 @@ class IndexedWriter {
 /// threads.
 int64_t find_max_token(const IndexedReader& reader, int32_t threads = 1);
 
-/// Throws DataError with the .bin, the sequence, the byte offset, the id and the vocabulary size if a token id
-/// is outside [0, vocabulary_size). Reads the whole .bin once, up to the first such id, with `threads` threads.
+/// Throws DataError with the .bin, the sequence, the byte offset, the id and the vocabulary size if a token
+/// id is outside [0, vocabulary_size). Reads the whole .bin once, up to the first such id, with `threads`
+/// threads.
 void check_token_ids(const IndexedReader& reader, int64_t vocabulary_size, int32_t threads = 1);
 
 }  // namespace braid::data

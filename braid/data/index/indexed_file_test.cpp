@@ -123,7 +123,7 @@ TEST_F(IndexedFile, EveryTruncationIsRejectedWithTheFileAndTheRemedy) {
   for (size_t size = 0; size < bin.size(); ++size) {
     write_bytes(prefix + ".bin", bin.substr(0, size));
     ASSERT_THAT(error_of(prefix), HasSubstr(cat("small.bin, byte ", size,
-                                                 ": the file is truncated: expected 10 bytes, has ", size)));
+                                                ": the file is truncated: expected 10 bytes, has ", size)));
   }
   write_bytes(prefix + ".bin", bin + "x");
   EXPECT_THAT(error_of(prefix), HasSubstr("the two files do not match"));

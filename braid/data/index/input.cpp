@@ -65,8 +65,8 @@ std::vector<WeightedPrefix> files_of_directory(const std::string& folder) {
   }
   for (const std::string_view suffix : {".txt", ".jsonl", ".json", ".md", ".rst"}) {
     if (const auto names = names_ending_in(folder, suffix); !names.empty()) {
-      throw ConfigError(
-          cat("input_dir ", folder, " has text files (", names.front(), suffix, "), not token files", kPrepare));
+      throw ConfigError(cat("input_dir ", folder, " has text files (", names.front(), suffix,
+                            "), not token files", kPrepare));
     }
   }
   throw ConfigError(cat("input_dir ", folder, " has no .idx file", kPrepare));
@@ -83,9 +83,9 @@ bool is_prefix(const std::string& path) {
   const fs::path parent = fs::path(prefix).has_parent_path() ? fs::path(prefix).parent_path() : fs::path(".");
   require<ConfigError>(!is_file(path), "input_dir: ", path,
                        " is neither a directory nor a token file (.bin and .idx)", kPrepare);
-  require<ConfigError>(!is_file(prefix + "_idx.npz"), "input_dir: ", prefix,
-                       "_idx.npz is PaddleNLP's old format, which braid does not read: prepare the text again",
-                       kPrepare);
+  require<ConfigError>(
+      !is_file(prefix + "_idx.npz"), "input_dir: ", prefix,
+      "_idx.npz is PaddleNLP's old format, which braid does not read: prepare the text again", kPrepare);
   require<ConfigError>(is_directory(parent.string()), "input_dir: ", path,
                        " does not exist, nor does the directory ", parent.string(), kPrepare);
   std::vector<std::string> names = names_ending_in(parent.string(), ".idx");
@@ -110,8 +110,7 @@ std::vector<WeightedPrefix> parse_list(const std::vector<std::string>& words) {
   for (size_t i = 0; i < words.size(); i += 2) {
     const std::string& path = words[i + 1];
     const std::optional<double> weight = parse_double(words[i]);
-    require<ConfigError>(weight.has_value(), "input_dir has \"", words[i],
-                         "\" instead of a weight: ", kForm);
+    require<ConfigError>(weight.has_value(), "input_dir has \"", words[i], "\" instead of a weight: ", kForm);
     require<ConfigError>(std::isfinite(*weight) && *weight > 0, "input_dir: the weight of ", path,
                          " must be above 0, got ", words[i]);
     if (!is_prefix(path)) {

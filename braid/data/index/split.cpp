@@ -33,8 +33,8 @@ SplitWeights parse_split(std::string_view text) {
   double sum = 0;
   for (size_t i = 0; i < pieces.size(); ++i) {
     const std::optional<double> value = parse_double(trim(pieces[i]));
-    require<ConfigError>(value.has_value(), "split has \"", pieces[i], "\" instead of a number in \"",
-                         text, "\": ", kForm);
+    require<ConfigError>(value.has_value(), "split has \"", pieces[i], "\" instead of a number in \"", text,
+                         "\": ", kForm);
     require<ConfigError>(std::isfinite(*value) && *value >= 0, "split must have finite numbers >= 0, got \"",
                          text, "\": ", kForm);
     weights[i] = *value;

@@ -44,8 +44,8 @@ std::string text_of_line(const std::string& line, const std::string& key, const 
   const auto found = object.find(key);
   require<DataError>(found != object.end(), origin, ": has no key \"", key,
                      "\" (its keys: ", keys_text(object), "); pass --json_key with the key of the text");
-  require<DataError>(found->is_string(), origin, ": the value of \"", key,
-                     "\" must be a string, got type ", found->type_name());
+  require<DataError>(found->is_string(), origin, ": the value of \"", key, "\" must be a string, got type ",
+                     found->type_name());
   return found->get<std::string>();
 }
 

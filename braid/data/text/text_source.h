@@ -37,8 +37,8 @@ struct Document {
   std::string origin{};  // "notes/a.txt" or "notes/b.jsonl:12"
 };
 
-/// The documents of all inputs in order, one in memory at a time. A file named *.jsonl (or *.jsonl.gz) has one
-/// document per line, any other file is one document. Files with gzip's magic number are decompressed.
+/// The documents of all inputs in order, one in memory at a time. A file named *.jsonl (or *.jsonl.gz) has
+/// one document per line, any other file is one document. Files with gzip's magic number are decompressed.
 /// Directories are walked recursively, in the byte order of the paths; links to files are followed, links to
 /// directories are not.
 class TextSource {

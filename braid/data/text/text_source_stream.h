@@ -19,16 +19,16 @@ class ByteStream {
   ByteStream& operator=(const ByteStream&) = delete;
   virtual ~ByteStream() = default;
 
-  /// Fills the beginning of `buffer` and returns the number of bytes, 0 only at the end. Throws DataError with
-  /// the file's name.
+  /// Fills the beginning of `buffer` and returns the number of bytes, 0 only at the end. Throws DataError
+  /// with the file's name.
   virtual size_t read(std::span<char> buffer) = 0;
 
   /// The read position in the file on disk, in bytes (compressed bytes for a compressed file).
   virtual int64_t position_bytes() const = 0;
 };
 
-/// Opens `file`; a file with gzip's magic number (1F 8B) is decompressed while being read. Throws DataError if
-/// it cannot be opened, ConfigError for a compressed file in a build without zlib.
+/// Opens `file`; a file with gzip's magic number (1F 8B) is decompressed while being read. Throws DataError
+/// if it cannot be opened, ConfigError for a compressed file in a build without zlib.
 std::unique_ptr<ByteStream> open_stream(const std::filesystem::path& file);
 
 /// Opens the gzip-compressed `file`. Throws ConfigError in a build with BRAID_WITH_ZLIB=OFF.

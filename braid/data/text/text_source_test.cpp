@@ -44,9 +44,9 @@ TEST(ReplaceInvalidUtf8, ReplacesMaximalParts) {
   EXPECT_EQ(repaired("\xf4\x90\x80\x80"), r + r + r + r) << "beyond U+10FFFF";
   // The example in the Unicode Standard, table 3-8.
   EXPECT_EQ(repaired("a\xf1\x80\x80\xe1\x80\xc2"
-                   "b\x80"
-                   "c\x80\xbf"
-                   "d"),
+                     "b\x80"
+                     "c\x80\xbf"
+                     "d"),
             "a" + r + r + r + "b" + r + "c" + r + r + "d");
 }
 

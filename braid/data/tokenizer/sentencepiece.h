@@ -30,9 +30,10 @@ struct BpeOptions {
 };
 
 /// A serialised SentencePiece BPE model with exactly `options.pieces` pieces for text like `lines`: ids 0
-/// <unk>, 1 <s>, 2 </s>, then "\n", "\n\n" and "\t", the 256 bytes, the merges and the characters. Digits stay
-/// single; spaces are preserved. `lines` should not contain newlines or tabs (SentencePiece skips lines with
-/// tabs). Deterministic. Throws ConfigError with the possible number of pieces if there is too little text.
+/// <unk>, 1 <s>, 2 </s>, then "\n", "\n\n" and "\t", the 256 bytes, the merges and the characters. Digits
+/// stay single; spaces are preserved. `lines` should not contain newlines or tabs (SentencePiece skips lines
+/// with tabs). Deterministic. Throws ConfigError with the possible number of pieces if there is too little
+/// text.
 std::string train_bpe(const std::vector<std::string>& lines, const BpeOptions& options);
 
 /// The smallest number of pieces that `train_bpe` accepts: those of every model, plus room for an alphabet.

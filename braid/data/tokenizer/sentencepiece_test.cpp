@@ -271,7 +271,8 @@ TEST(SampleLines, SpreadsOverTheWholeTextWithinTheSize) {
       EXPECT_NEAR(static_cast<double>(tenth), static_cast<double>(lines.size()) / 10, 300);
     }
   }
-  EXPECT_EQ(sampled(folder.file("a"), 100'000'000).size(), 100'000u) << "all lines if they are fewer than requested";
+  EXPECT_EQ(sampled(folder.file("a"), 100'000'000).size(), 100'000u)
+      << "all lines if they are fewer than requested";
 }
 
 }  // namespace

@@ -118,8 +118,8 @@ class SentencePieceTokenizer final : public Tokenizer {
     }
     std::string text;
     const auto status = processor_.Decode(narrow_ids, &text);
-    require<DataError>(status.ok(), file_.string(), " cannot decode ", counted(std::ssize(ids), "token"), ": ",
-                       status.ToString());
+    require<DataError>(status.ok(), file_.string(), " cannot decode ", counted(std::ssize(ids), "token"),
+                       ": ", status.ToString());
     return text;
   }
 

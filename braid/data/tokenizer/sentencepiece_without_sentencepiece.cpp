@@ -5,10 +5,10 @@ namespace braid::data {
 namespace {
 
 [[noreturn]] void throw_unavailable(const std::string& what) {
-  throw ConfigError(
-      cat(what,
-          " needs SentencePiece, which this build does not include: install libsentencepiece-dev and build with "
-          "BRAID_WITH_SENTENCEPIECE=ON, or use the tokenizer 'byte'"));
+  throw ConfigError(cat(
+      what,
+      " needs SentencePiece, which this build does not include: install libsentencepiece-dev and build with "
+      "BRAID_WITH_SENTENCEPIECE=ON, or use the tokenizer 'byte'"));
 }
 
 }  // namespace
@@ -19,6 +19,8 @@ std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& file,
   throw_unavailable(cat("tokenizer ", file.string()));
 }
 
-std::string train_bpe(const std::vector<std::string>&, const BpeOptions&) { throw_unavailable("training a tokenizer"); }
+std::string train_bpe(const std::vector<std::string>&, const BpeOptions&) {
+  throw_unavailable("training a tokenizer");
+}
 
 }  // namespace braid::data

@@ -27,8 +27,8 @@ class Tokenizer {
   /// tokenizer.
   virtual std::vector<int64_t> encode(std::string_view text) const = 0;
 
-  /// Text of `ids`; ids that mark the beginning or end of a document decode to nothing. Throws DataError, with
-  /// the id and its position, for an id outside the vocabulary.
+  /// Text of `ids`; ids that mark the beginning or end of a document decode to nothing. Throws DataError,
+  /// with the id and its position, for an id outside the vocabulary.
   virtual std::string decode(std::span<const int64_t> ids) const = 0;
 
   /// The id that begins a document, if there is one.

@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Keeps every `stride`-th block of a text of unknown length, and drops every second one of these whenever they
-// are twice the requested size. The sample is thus deterministic and spread evenly, in bounded memory.
+// Keeps every `stride`-th block of a text of unknown length, and drops every second one of these whenever
+// they are twice the requested size. The sample is thus deterministic and spread evenly, in bounded memory.
 class EvenSample {
  public:
   explicit EvenSample(int64_t wanted_bytes) : wanted_bytes_(wanted_bytes) {}
@@ -158,11 +158,11 @@ TrainTokenizerSummary train_sentencepiece(
 }
 
 std::string to_text(const TrainTokenizerSummary& summary) {
-  std::string text = cat(summary.file.string(), ": ", summary.pieces, " pieces, trained on ",
-                         bytes_text(static_cast<uint64_t>(summary.sample_bytes)), " of ",
-                         bytes_text(static_cast<uint64_t>(summary.text_bytes)), " of text in ",
-                         counted(summary.documents, "document"), ", ", fixed(summary.elapsed.count(), 1),
-                         " s\n");
+  std::string text =
+      cat(summary.file.string(), ": ", summary.pieces, " pieces, trained on ",
+          bytes_text(static_cast<uint64_t>(summary.sample_bytes)), " of ",
+          bytes_text(static_cast<uint64_t>(summary.text_bytes)), " of text in ",
+          counted(summary.documents, "document"), ", ", fixed(summary.elapsed.count(), 1), " s\n");
   const std::string skipped = skipped_text(summary.text);
   if (!skipped.empty()) text += skipped + "\n";
   return text;

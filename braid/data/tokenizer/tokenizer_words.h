@@ -9,8 +9,8 @@
 
 namespace braid::data {
 
-/// Positions where text may be cut. A model merges neighbours only into known pieces; if no piece contains the
-/// two characters around a cut, the cut does not change the encoding.
+/// Positions where text may be cut. A model merges neighbours only into known pieces; if no piece contains
+/// the two characters around a cut, the cut does not change the encoding.
 struct WordCuts {
   bool before_spaces = false;    // between any other character and a space
   bool before_newlines = false;  // between any other character and a newline

@@ -84,7 +84,8 @@ TEST(Generate, TakesPaddlesSpellingOfEager1F1B) {
 TEST(GenerateRejections, NameTheModeAndWhatWouldDo) {
   const PipelineShape shape = {.ranks = 4, .microbatches = 8};
   EXPECT_EQ(rejection("1f1b", shape), "there is no pipeline schedule mode \"1f1b\": did you mean 1F1B?");
-  EXPECT_EQ(rejection("FThanB", shape), "there is no pipeline schedule mode \"FThanB\": did you mean FThenB?");
+  EXPECT_EQ(rejection("FThanB", shape),
+            "there is no pipeline schedule mode \"FThanB\": did you mean FThenB?");
   EXPECT_EQ(rejection("gpipe", shape),
             "there is no pipeline schedule mode \"gpipe\": choose one of " + mode_names());
   EXPECT_EQ(rejection("1F1B", {.ranks = 4, .chunks_per_rank = 2, .microbatches = 8}),
