@@ -145,7 +145,7 @@ class Picture:
             self.text(x, bottom + 20, number_text(value), SOFT, anchor="middle")
         self.text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14, "training tokens" if axis == "tokens" else "optimizer steps", anchor="middle")
         middle = (TOP + bottom) / 2
-        self.text(20, middle, "loss (nats a token)", anchor="middle", more=f' transform="rotate(-90 20 {middle:.1f})"')
+        self.text(20, middle, "loss (nats per token)", anchor="middle", more=f' transform="rotate(-90 20 {middle:.1f})"')
 
     def steps(self, run, colour):
         if smooth(run.train)[1] > 1:

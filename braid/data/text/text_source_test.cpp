@@ -118,7 +118,7 @@ TEST_F(TextSourceTest, WalksADirectoryInByteOrderAndCountsSkippedFiles) {
   EXPECT_EQ(source.counts(), (TextCounts{.files = 5, .hidden = 2, .excluded = 1, .binary = 1, .special = 3}));
   EXPECT_EQ(source.done_bytes(), source.total_bytes());
   EXPECT_EQ(source.total_bytes(), 7 + 6 + 7 + 7 + 9);
-  EXPECT_EQ(left_out_text(source.counts()),
+  EXPECT_EQ(skipped_text(source.counts()),
             "skipped: 2 hidden, 1 excluded by name, 1 binary, 3 special (links to directories, devices)");
 }
 
