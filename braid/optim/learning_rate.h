@@ -9,14 +9,14 @@ enum class Decay : uint8_t { kLinear, kCosine, kConstant };
 
 struct LearningRateCurve {
   double peak = 5e-5;
-  double floor = 0.0;       ///< reached at decay_steps and kept after it
-  double warmup_steps = 0;  ///< updates that rise linearly from peak / warmup_steps to peak
+  double floor = 0.0;       ///< reached at decay_steps and kept afterwards
+  double warmup_steps = 0;  ///< number of updates that rise linearly from peak / warmup_steps to peak
   int64_t decay_steps = 1;  ///< the update at which the floor is reached
   Decay decay = Decay::kLinear;
 };
 
 /// The learning rate of update `step`, counted from 1. Rises to `peak` at step warmup_steps, falls to `floor`
-/// at step decay_steps: in a straight line, or as half a cosine; kConstant stays at the peak. The value that
+/// at step decay_steps: linearly, or along half a cosine; kConstant stays at the peak. Equals the value that
 /// PaddleNLP logs for global_step = `step`. Throws ConfigError if step < 1, warmup_steps < 0 or decay_steps
 /// < 1.
 double learning_rate(const LearningRateCurve& curve, int64_t step);

@@ -32,7 +32,7 @@ Executor::Executor(Options options) : options_(std::move(options)) {
                          options_.chunks.size(), " chunks for a schedule of ", shape.chunks_per_rank,
                          " per rank");
   require<InternalError>(options_.link != nullptr || shape.ranks == 1, "a pipeline of ", shape.ranks,
-                         " ranks needs links between them");
+                         " ranks needs a link");
 }
 
 std::vector<layers::Loss> Executor::run(const StepInput& input, const ActivationSpec& activation) {
@@ -145,7 +145,7 @@ void Executor::start_send(const Action& action) {
   const auto message = schedule::message_of(options_.schedule, options_.rank, action);
   require<InternalError>(message.has_value(), describe(action), " has no receiver");
   auto output = outgoing_.extract(message->tag);
-  require<InternalError>(!output.empty(), describe(action), " comes before its tensor was computed");
+  require<InternalError>(!output.empty(), describe(action), " precedes the computation of its tensor");
   sends_.emplace(message->tag, options_.link->send(std::move(output.mapped()), message->to.rank,
                                                    kind_of(message->payload), message->tag));
 }
@@ -154,7 +154,7 @@ void Executor::end_send(const Action& action) {
   const auto message = schedule::message_of(options_.schedule, options_.rank, action);
   require<InternalError>(message.has_value(), describe(action), " has no send");
   auto send = sends_.extract(message->tag);
-  require<InternalError>(!send.empty(), describe(action), " comes before its send");
+  require<InternalError>(!send.empty(), describe(action), " precedes its send");
   send.mapped().wait([&] { return describe(action); });
 }
 
@@ -162,7 +162,7 @@ at::Tensor Executor::take_input(const Action& action) {
   const auto message = schedule::input_of(options_.schedule, options_.rank, action);
   if (!message) return {};
   auto slot = incoming_.extract(message->tag);
-  require<InternalError>(!slot.empty(), describe(action), " comes before its input was received");
+  require<InternalError>(!slot.empty(), describe(action), " precedes the receipt of its input");
   Incoming& incoming = slot.mapped();
   if (!message->is_local()) incoming.pending.wait([&] { return describe(incoming.posted_by); });
   ready_ = Clock::now();
