@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "braid/base/error.h"
+#include "braid/base/text.h"
 #include "braid/comm/address.h"
 #include "braid/comm/broken_pipe.h"
 #include "braid/comm/error_text.h"
@@ -80,8 +81,9 @@ c10::intrusive_ptr<c10d::Backend> connect_backend(const c10::intrusive_ptr<c10d:
   } catch (const ConfigError&) {
     throw;
   } catch (const std::exception& error) {
-    throw CommError(cat(member_name(group, group.index), " could not connect to the other ", group.size() - 1,
-                        " ranks of its ", group.axis, " group: ", short_reason(error)));
+    throw CommError(cat(member_name(group, group.index), " could not connect to the other ",
+                        counted(group.size() - 1, "rank"), " of its ", group.axis,
+                        " group: ", short_reason(error)));
   }
 }
 

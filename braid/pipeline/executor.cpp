@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/base/text.h"
 
 namespace braid::pipeline {
 namespace {
@@ -29,8 +30,8 @@ Executor::Executor(Options options) : options_(std::move(options)) {
   require<InternalError>(0 <= options_.rank && options_.rank < shape.ranks, "rank ", options_.rank,
                          " does not exist in a pipeline of ", shape.ranks);
   require<InternalError>(static_cast<int32_t>(options_.chunks.size()) == shape.chunks_per_rank, "got ",
-                         options_.chunks.size(), " chunks for a schedule of ", shape.chunks_per_rank,
-                         " per rank");
+                         counted(static_cast<int64_t>(options_.chunks.size()), "chunk"),
+                         " for a schedule of ", shape.chunks_per_rank, " per rank");
   require<InternalError>(options_.link != nullptr || shape.ranks == 1, "a pipeline of ", shape.ranks,
                          " ranks needs a link");
 }
@@ -46,8 +47,10 @@ std::vector<layers::Loss> Executor::evaluate(const StepInput& input, const Activ
 std::vector<layers::Loss> Executor::walk(Mode mode, const StepInput& input,
                                          const ActivationSpec& activation) {
   const auto microbatches = static_cast<size_t>(options_.schedule.shape.microbatches);
-  require<InternalError>(input.microbatches.size() == microbatches, "got ", input.microbatches.size(),
-                         " microbatches for a schedule of ", microbatches);
+  require<InternalError>(
+      input.microbatches.size() == microbatches, "got ",
+      counted(static_cast<int64_t>(input.microbatches.size()), "microbatch", "microbatches"),
+      " for a schedule of ", microbatches);
   const at::NoGradGuard no_grad;
   std::vector<layers::Loss> losses(microbatches);
   for (const Action& action : options_.schedule.ranks[static_cast<size_t>(options_.rank)]) {
