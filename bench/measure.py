@@ -135,7 +135,7 @@ def run(commands, timeout_s):
 
 
 def check_losses(job, losses, who):
-    """Guards against a program that skips work: the first loss must be that of an untrained model, and all must be finite."""
+    """Guards against programs that skip work: the first loss must be that of an untrained model, and all must be finite."""
     if not losses or not all(map(math.isfinite, losses)) or abs(losses[0] - math.log(job.vocab)) > 0.5:
         raise RuntimeError(f"{who} did not train: losses {losses}, while an untrained model's first is about {math.log(job.vocab):.2f}")
 

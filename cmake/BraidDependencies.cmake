@@ -1,8 +1,8 @@
-# Finds what braid is built with and what a program that links it needs: CMakeLists.txt reads this file, and so does the installed
+# Finds the libraries that braid is built with and that programs linking it need. Included by CMakeLists.txt and by the installed
 # braidConfig.cmake.
 #
-# Before: BRAID_TORCH_DIR, BRAID_CUDA, BRAID_WITH_<NAME> as AUTO, ON or OFF and, for an installed braid, BRAID_TORCH_BUILT_WITH, the version
-# of libtorch that it needs. After: BRAID_MISSING, one sentence for each thing that is required and absent; BRAID_TORCH_VERSION;
+# Inputs: BRAID_TORCH_DIR, BRAID_CUDA, BRAID_WITH_<NAME> as AUTO, ON or OFF and, for an installed braid, BRAID_TORCH_BUILT_WITH, the version
+# of libtorch that it needs. Outputs: BRAID_MISSING, one sentence for each requirement that is missing; BRAID_TORCH_VERSION;
 # BRAID_HAS_<NAME> ON or OFF; and, if nothing is missing, the imported targets braid::torch, braid::json and one for each optional library
 # (Gloo's is GLOO_INCLUDE alone).
 set(BRAID_MISSING "")
@@ -29,7 +29,7 @@ if(EXISTS ${BRAID_TORCH_DIR}/include/torch/headeronly/version.h)
   # libtorch's C++ interface differs from one minor version to the next.
   string(REGEX MATCH "^[0-9]+\\.[0-9]+" minor_version "${BRAID_TORCH_VERSION}")
   if(BRAID_TORCH_BUILT_WITH AND NOT BRAID_TORCH_BUILT_WITH MATCHES "^${minor_version}\\.")
-    list(APPEND BRAID_MISSING "braid was built with libtorch ${BRAID_TORCH_BUILT_WITH}, but BRAID_TORCH_DIR=${BRAID_TORCH_DIR} holds ${BRAID_TORCH_VERSION}: pass -DBRAID_TORCH_DIR=FOLDER with a torch wheel of that version, or build braid with this one")
+    list(APPEND BRAID_MISSING "braid was built with libtorch ${BRAID_TORCH_BUILT_WITH}, but BRAID_TORCH_DIR=${BRAID_TORCH_DIR} holds ${BRAID_TORCH_VERSION}: pass -DBRAID_TORCH_DIR=FOLDER with a torch wheel of that version, or rebuild braid with this one")
   endif()
 endif()
 if(BRAID_CUDA)
@@ -51,7 +51,7 @@ find_package(yaml-cpp QUIET)
 find_library(HIGHWAY_LIBRARY hwy)
 find_path(HIGHWAY_INCLUDE hwy/highway.h)
 find_package(ZLIB QUIET)
-# The wheel carries c10d's Gloo backend but not Gloo's headers; Debian's give the declarations, its library is not linked.
+# The wheel contains c10d's Gloo backend but not Gloo's headers; Debian's provide the declarations, and its library is not linked.
 find_path(GLOO_INCLUDE gloo/context.h)
 
 # Sets BRAID_HAS_<name> from BRAID_WITH_<name> and the results of find_* that the library needs.
@@ -93,10 +93,10 @@ foreach(dir ${cuda_wheel_libs})
 endforeach()
 if(BRAID_CUDA)
   target_include_directories(braid::torch INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${NCCL_INCLUDE})
-  # The linker would drop libtorch_cuda, which registers its kernels when it is loaded.
+  # The linker would otherwise drop libtorch_cuda, which registers its kernels when it is loaded.
   target_link_libraries(braid::torch INTERFACE "-Wl,--no-as-needed" ${BRAID_TORCH_DIR}/lib/libtorch_cuda.so
     ${BRAID_TORCH_DIR}/lib/libc10_cuda.so "-Wl,--as-needed" CUDA::cudart)
-  # A CPU-only unpacking of the wheel has no cuBLAS, cuDNN or NCCL beside it; they are needed when the program starts, not here.
+  # A wheel unpacked for CPU use only has no cuBLAS, cuDNN or NCCL next to it; they are needed when the program starts, not here.
   target_link_options(braid::torch INTERFACE "LINKER:--allow-shlib-undefined")
   target_compile_definitions(braid::torch INTERFACE BRAID_CUDA=1 USE_C10D_NCCL=1)
 endif()

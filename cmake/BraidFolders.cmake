@@ -1,5 +1,5 @@
-# One static library per line of braid/folders.txt, linked as the line allows. Where a feature is absent (BRAID_HAS_X off), a file
-# x_with_x.cpp makes way for x_without_x.cpp, which has the same functions and refuses with the option's name.
+# One static library per line of braid/folders.txt, linked as the line allows. If a feature is absent (BRAID_HAS_X off), a file
+# x_with_x.cpp is replaced by x_without_x.cpp, which has the same functions and fails with the option's name.
 
 # What a program that links an installed braid must share with it.
 add_library(braid_requirements INTERFACE)
@@ -10,18 +10,18 @@ if(BRAID_SANITIZE)
   target_link_options(braid_requirements INTERFACE -fsanitize=${BRAID_SANITIZE})
 endif()
 
-# What is the business of braid's own files alone.
+# What concerns only braid's own files.
 add_library(braid_options INTERFACE)
 target_include_directories(braid_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_link_libraries(braid_options INTERFACE braid_requirements)
-# A switch over an enumeration lists every value, so that one which is forgotten does not compile, with any build's options.
-# Designated initialisers leave fields to their defaults on purpose; the others misfire in g++ 12, on std::string (its bugs 105651 and
+# A switch over an enumeration lists every value: in every build, one that forgets a value does not compile.
+# Designated initialisers leave fields at their defaults on purpose; the other warnings misfire in g++ 12, on std::string (its bugs 105651 and
 # 105329) and on std::optional (its bug 80635).
 target_compile_options(braid_options INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
   -Werror=switch -Wno-missing-field-initializers $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-maybe-uninitialized>
   $<$<BOOL:${BRAID_WERROR}>:-Werror> $<$<CONFIG:RelWithDebInfo>:-O1>)
 
-# ATen's headers take nine seconds a file; precompiled once, three.
+# ATen's headers take nine seconds per file, or three when precompiled once.
 file(WRITE ${CMAKE_BINARY_DIR}/torch_pch.cpp "")
 add_library(braid_torch_pch OBJECT ${CMAKE_BINARY_DIR}/torch_pch.cpp)
 target_link_libraries(braid_torch_pch PRIVATE braid_options braid::torch)
@@ -38,7 +38,7 @@ function(braid_target_of folder result)
   string(REPLACE "/" "_" name ${folder})
   set(${result} braid_${name} PARENT_SCOPE)
 endfunction()
-# Files of a folder and of what lies below it, but not of the rooms below it that have a line of their own.
+# Files of a folder and everything below it, except the subfolders that have a line of their own.
 function(braid_glob folder pattern result)
   file(GLOB_RECURSE found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/braid/${folder}/${pattern})
   foreach(room ${BRAID_FOLDERS})
@@ -66,7 +66,7 @@ foreach(line ${folder_lines})
   endforeach()
   braid_glob(${folder} *.h headers)
   list(FILTER headers EXCLUDE REGEX "-inl\\.h$")
-  # Those that only tests include: not installed.
+  # Headers that only tests include are not installed.
   set(test_headers ${headers})
   set(test_header "/(test_[a-z_]+|[a-z_]+_test_support|testing|reference|scratch_directory|published_numbers)\\.h$")
   list(FILTER test_headers INCLUDE REGEX ${test_header})
@@ -98,7 +98,7 @@ foreach(line ${folder_lines})
   endif()
 endforeach()
 
-# Only sources include these, so a program that links braid needs their libraries and no more; of Gloo, not even that.
+# Only sources include these, so a program that links braid needs only their libraries; for Gloo, not even that.
 if(BRAID_HAS_YAML)
   target_link_libraries(braid_config PRIVATE braid::yaml)
 endif()

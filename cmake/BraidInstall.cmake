@@ -1,4 +1,4 @@
-# cmake --install: the program, the libraries and their headers, and what find_package(braid) reads. A target braid_<folder> becomes
+# cmake --install: the program, the libraries with their headers, and the files that find_package(braid) reads. A target braid_<folder> becomes
 # braid::<folder> there.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

@@ -1,4 +1,4 @@
-# One test program per folder, its rooms together: braid_<folder>_test from *_test.cpp, braid_<folder>_slow_test from *_slow_test.cpp
+# One test program per folder, including its subfolders: braid_<folder>_test from *_test.cpp, braid_<folder>_slow_test from *_slow_test.cpp
 # (label slow); both with the folder's *_test_support.cpp.
 enable_testing()
 find_package(GTest REQUIRED)
@@ -41,7 +41,7 @@ foreach(folder ${BRAID_FOLDERS})
       else()
         add_dependencies(fast_tests ${target})
       endif()
-      # One compute thread: sums are then taken in one order, and two tests can share the two cores.
+      # One compute thread: sums are then taken in one order, and two tests can share two cores.
       set_tests_properties(${folder}${speed} PROPERTIES TIMEOUT 600 ENVIRONMENT "OMP_NUM_THREADS=1")
       if(speed STREQUAL "slow_")
         set_tests_properties(${folder}${speed} PROPERTIES LABELS slow TIMEOUT 1800)
@@ -62,8 +62,8 @@ foreach(script ${script_tests})
   endif()
 endforeach()
 
-# Every header compiles alone: targets that CMake makes of VERIFY_INTERFACE_HEADER_SETS, once all files are read. Headers that see ATen
-# take seconds each, so those are a slow test.
+# Every header compiles on its own: CMake creates these targets from VERIFY_INTERFACE_HEADER_SETS once all files are read. Headers that
+# include ATen take seconds each, so they are a slow test.
 foreach(folder ${BRAID_FOLDERS})
   braid_target_of(${folder} target)
   if(BRAID_HEADERS_${folder})
@@ -91,7 +91,7 @@ set_tests_properties(headers_compile_alone headers_compile_alone_slow incomplete
 set_tests_properties(incomplete_header_is_found PROPERTIES PASS_REGULAR_EXPRESSION "string.* in namespace .*std.* does not name a type")
 set_tests_properties(headers_compile_alone_slow PROPERTIES LABELS slow)
 
-# A switch over the schedule's ops that forgets one does not compile.
+# A switch over the schedule's ops that omits one does not compile.
 add_library(incomplete_switch OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/switches/incomplete.cpp)
 target_link_libraries(incomplete_switch PRIVATE braid_options)
 add_test(NAME incomplete_switch_is_found COMMAND ${CMAKE_COMMAND} --build ${CMAKE_BINARY_DIR} --target incomplete_switch)

@@ -1,5 +1,5 @@
 """The program `braid` as users call it: help, misuse, exit codes, data and schedules. BRAID_BUILD_DIR is the folder
-that holds it (build/ unless set). Only Python's standard library."""
+that contains it (build/ unless set). Uses only Python's standard library."""
 
 import os
 import pathlib
@@ -29,7 +29,7 @@ F forward, [B] backward, · idle; the number is the microbatch
 
 
 def environment(**changes):
-    """This process's environment without what an outer launch or terminal would say."""
+    """This process's environment without the variables of an outer launch or terminal."""
     dropped = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "BRAID_PROGRESS", "NO_COLOR", "TERM", "COLUMNS")
     result = {name: value for name, value in os.environ.items() if name not in dropped}
     return {**result, **changes}
@@ -76,7 +76,7 @@ class Misuse(unittest.TestCase):
                 result = braid(*words.split())
                 self.assertEqual((result.returncode, result.stdout, result.stderr), (2, "", error + "\n"))
 
-    def test_a_rank_that_is_misused_ends_the_launch_with_its_code(self):
+    def test_misuse_in_a_rank_ends_the_launch_with_its_code(self):
         result = braid("launch", "--nproc_per_node", "2", "pretrain", "--max_step", "3")
         self.assertEqual(result.returncode, 2)
         self.assertIn("--max_step: there is no such option; did you mean max_steps?", result.stderr + result.stdout)
@@ -141,8 +141,8 @@ class Schedule(unittest.TestCase):
 
 
 class Output(unittest.TestCase):
-    def test_a_reader_that_leaves_early_is_no_error(self):
-        # Both ways in which a shell or a parent may have set SIGPIPE.
+    def test_a_reader_that_closes_early_is_no_error(self):
+        # Both settings of SIGPIPE that a shell or a parent may have left.
         for restore in (True, False):
             with self.subTest(restore_signals=restore):
                 read_end, write_end = os.pipe()

@@ -1,8 +1,8 @@
 """Every command in the documents runs.
 
-The ```sh blocks of README.md and docs/*.md are executed in order, each document in a scratch folder of its own where `braid` is in PATH
-and the project's own folders can be seen. Lines that call make are left to CI, which calls the same targets itself. In a block marked
-```sh no-run (two machines, a GPU, hours) each `braid` line is held against `--help`: its commands and flags must exist.
+The ```sh blocks of README.md and docs/*.md are executed in order, each document in its own scratch folder, with `braid` in PATH and the
+project's folders visible. Lines that call make are left to CI, which calls the same targets itself. In a block marked ```sh no-run (two
+machines, a GPU, hours) each `braid` line is checked against `--help`: its commands and flags must exist.
 """
 import os
 import pathlib
@@ -27,13 +27,13 @@ def blocks(text):
 
 
 def without_make(script):
-    """The same, lines that call make left out (with what continues them)."""
+    """The same without the lines that call make (and their continuations)."""
     logical = re.split(r"(?<!\\)\n", script)
     return "\n".join(line for line in logical if not re.match(r"\s*(\w+=\S+\s+)*make\b", line))
 
 
 class Help:
-    """What `braid ... --help` says, asked once."""
+    """The output of `braid ... --help`, queried once per command."""
 
     def __init__(self, braid):
         self.braid, self.known = braid, {}
@@ -60,7 +60,7 @@ def line_faults(line, help_of):
             if not re.search(rf"(?<![\w-]){re.escape(flag)}(?![\w-])", help_of(commands) or ""):
                 faults.append(f"braid {' '.join(commands)} --help does not name {flag}")
         elif commands[:1] == ("launch",) and words[position - 1] != "launch" and re.fullmatch("pretrain|generate", word):
-            commands, in_flags = (word,), False  # what launch starts
+            commands, in_flags = (word,), False  # the command that launch starts
         elif not in_flags and len(commands) < 2 and re.fullmatch("[a-z]+", word):
             if commands and commands[0] not in ("data", "schedule"):
                 continue  # a file or another argument
@@ -125,7 +125,7 @@ class OwnParts(unittest.TestCase):
         text = "a\n```sh\nbraid x\n```\n```sh no-run\nbraid y\n```\n```json\n{}\n```\n"
         self.assertEqual(blocks(text), [(3, True, "braid x\n"), (6, False, "braid y\n")])
 
-    def test_make_is_left_out(self):
+    def test_make_is_omitted(self):
         self.assertEqual(without_make("make test\nCORPUS=x make \\\n  pretrain\nbraid \\\n  make\n"), "braid \\\n  make\n")
 
     def test_unknown_commands_and_flags_are_found(self):

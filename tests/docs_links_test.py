@@ -1,4 +1,4 @@
-"""Every link in the documents leads somewhere, and every path of the project that they name exists."""
+"""Every link in the documents has a target, and every project path that they name exists."""
 import pathlib
 import re
 import sys
@@ -14,7 +14,7 @@ FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 
 
 def anchors(text):
-    """The names that GitHub gives to headings."""
+    """The anchors that GitHub gives to headings."""
     found = []
     for heading in re.findall(r"^#+\s+(.*)$", FENCE.sub("", text), re.MULTILINE):
         plain = re.sub(r"[^\w\- ]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()).strip().replace(" ", "-")
@@ -35,7 +35,7 @@ def link_fault(document, text, target):
 
 
 def is_project_path(root, words):
-    """Whether `words` in code marks mean one file or folder of the project: a path that starts with a folder of it."""
+    """Whether `words` in code marks denote a file or folder of the project: a path that starts with one of its folders."""
     head, slash, _ = words.partition("/")
     return bool(slash) and re.fullmatch(r"[\w./-]+", words) and (root / head).is_dir() and head not in ("build", "out", ".deps")
 

@@ -1,6 +1,6 @@
-// Holds every layer's F, B and W on a device against autograd on the plain formula in float64 on the CPU.
-// Needs no test framework, so that it runs on a machine with libtorch and a GPU alone: tests/gradient_check
-// DEVICE (cpu or cuda). Prints a line per layer and dtype; exits 1 if one is off.
+// Compares every layer's F, B and W on a device with autograd on the plain formula in float64 on the CPU.
+// Needs no test framework, so that a machine with only libtorch and a GPU can run it: tests/gradient_check
+// DEVICE (cpu or cuda). Prints a line per layer and dtype; exits with 1 if one is wrong.
 //
 // Bounds as in braid/layers/layers_test.cpp: a chain of 16 roundings, sums of up to 256 terms.
 #include <ATen/ATen.h>
@@ -132,8 +132,8 @@ class Checker {
     const bool good = worst <= bound_of(dtype) && !left;
     failures_ += good ? 0 : 1;
     std::printf("%-28s %-9s largest relative error %.2e (bound %.2e) %s%s\n", name.c_str(),
-                c10::toString(dtype), worst, bound_of(dtype), good ? "ok" : "OFF",
-                left ? ", something is left after W" : "");
+                c10::toString(dtype), worst, bound_of(dtype), good ? "ok" : "FAILED",
+                left ? ", saved state left after W" : "");
   }
 
   at::Device device_;
@@ -185,7 +185,7 @@ int main(int argc, char** argv) {
   try {
     const at::Device device(argc > 1 ? argv[1] : "cpu");
     if (device.is_cuda())
-      braid::tensor::memory_stats(at::Device(device.type(), 0));  // says so if there is none
+      braid::tensor::memory_stats(at::Device(device.type(), 0));  // reports an error if there is none
     return check_all(device);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gradient_check: %s\n", error.what());

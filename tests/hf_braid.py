@@ -8,12 +8,12 @@ from hf_environment import ROOT
 
 BRAID = pathlib.Path(os.environ.get("BRAID_BUILD_DIR", ROOT / "build")).resolve() / "braid"
 TIMEOUT_S = 300
-# What an outer launch or terminal would say to braid.
+# Variables that an outer launch or terminal may have set.
 DROPPED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "BRAID_PROGRESS", "COLUMNS")
 
 
 def braid(*words):
-    """braid's standard output, as bytes. Raises AssertionError with its words if it fails."""
+    """braid's standard output, as bytes. Raises AssertionError with its output if it fails."""
     environment = {name: value for name, value in os.environ.items() if name not in DROPPED}
     environment["OMP_NUM_THREADS"] = "1"
     done = subprocess.run([BRAID, *(word if isinstance(word, bytes) else str(word) for word in words)], stdin=subprocess.DEVNULL,

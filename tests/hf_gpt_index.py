@@ -1,5 +1,5 @@
 """Megatron's .bin/.idx files and the order of its training samples, with numpy: written from the description of the format and of
-Megatron's GPT dataset, apart from braid's own reader, so that each checks the other."""
+Megatron's GPT dataset, independently of braid's own reader, so that each checks the other."""
 import struct
 
 import numpy
@@ -26,13 +26,13 @@ class IndexedTokens:
 
 
 def training_documents(documents, weights):
-    """The documents that `weights` (train, valid, test) give to the training part."""
+    """The documents that `weights` (train, valid, test) assign to the training part."""
     return documents[:int(round(weights[0] / sum(weights) * len(documents)))]
 
 
 class TrainingSamples:
-    """Samples of `length` + 1 tokens in the order that Megatron trains on: documents shuffled within whole epochs and put end to end, cut
-    into samples that share one token, and those shuffled. A last epoch of which less than 80% is needed is shuffled by itself."""
+    """Samples of `length` + 1 tokens in the order that Megatron trains on: documents shuffled within whole epochs and joined end to end, cut
+    into samples that share one token, and the samples shuffled. A last epoch of which less than 80% is needed is shuffled separately."""
 
     def __init__(self, documents, length, samples, seed):
         per_epoch = sum(map(len, documents))

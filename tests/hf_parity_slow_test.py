@@ -54,7 +54,7 @@ class Export(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         output = pathlib.Path(folder.name)
         given = {name: str(value).replace("'", '"') if isinstance(value, dict) else value for name, value in {**SIZES, **sizes}.items()}
-        # Weights this large make attention sharp, so that a wrong position or head shows in the logits.
+        # Large weights make attention sharp, so that a wrong position or head shows in the logits.
         hf_braid.pretrain(output, ranks, model_name_or_path="braid/llama-tiny", num_key_value_heads=given.pop("num_key_value_heads", 4),
                           initializer_range=0.15, synthetic_data=1, max_seq_length=64, per_device_train_batch_size=2,
                           gradient_accumulation_steps=2, max_steps=3, learning_rate=0.01, **given)
@@ -71,7 +71,7 @@ class Export(unittest.TestCase):
             elif name != "rope_theta":
                 self.assertEqual(getattr(model.config, name), value, name)
         self.assertEqual(model.lm_head.weight is model.model.embed_tokens.weight, bool(sizes.get("tie_word_embeddings")))
-        # Any byte but 0, which no argument of a program can hold.
+        # Any byte but 0, which no program argument can contain.
         prompt = bytes(random.Random(1).choices(range(1, 256), k=100))
         hf_braid.braid("generate", "--model", directory, "--tokenizer", "byte", "--prompt", prompt, "--max_new_tokens", 1,
                        "--temperature", 0, "--logits", directory / "logits.safetensors")
@@ -125,7 +125,7 @@ class Training(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def prepare(self):
-        """Token files of 60 documents of unlike lengths, in words that repeat, so that there is something to learn."""
+        """Token files of 60 documents of different lengths, with repeated words, so that there is something to learn."""
         draw = random.Random(5)
         words = ["".join(draw.choices("abcdefghijklmnop", k=draw.randint(1, 9))) for _ in range(40)]
         (self.folder / "text").mkdir()
@@ -183,7 +183,7 @@ class Training(unittest.TestCase):
         self.assertEqual((samples.epochs, samples.last_apart), (epochs, last_apart))
         model, _ = load(start)
         expected = self.plain_loop(model, samples, options)
-        # The test must be one of clipping and of learning.
+        # The run must clip gradients and must learn.
         self.assertTrue(any(record["grad_norm"] > options["max_grad_norm"] for record in expected))
         self.assertLess(expected[-1]["loss"], expected[0]["loss"] - 0.5)
 

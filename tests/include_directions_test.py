@@ -1,4 +1,4 @@
-"""Includes go the way braid/folders.txt allows, and no other."""
+"""Includes follow braid/folders.txt."""
 import pathlib
 import re
 import sys
@@ -23,7 +23,7 @@ def read_table(path):
 
 
 def table_faults(table):
-    """A folder may only name folders of earlier lines, so there can be no cycle."""
+    """A folder may name only folders of earlier lines, so there can be no cycle."""
     faults, seen = [], set()
     for folder, (kind, allowed) in table.items():
         if kind not in ("plain", "torch"):
@@ -32,7 +32,7 @@ def table_faults(table):
             if other not in seen:
                 faults.append(f"{folder} may include {other}, which no earlier line declares")
             elif kind == "plain" and table[other][0] == "torch":
-                faults.append(f"{folder} is plain and may not include {other}, which sees torch headers")
+                faults.append(f"{folder} is plain and may not include {other}, which includes torch headers")
         seen.add(folder)
     return faults
 
@@ -77,7 +77,7 @@ def include_faults(root, table):
                 if not (root / included).is_file():
                     faults.append(f"{name}:{number}: there is no {included}")
             elif (path.parent / included).is_file():
-                faults.append(f"{name}:{number}: {included} is to be included by its path from the root")
+                faults.append(f"{name}:{number}: {included} must be included by its path from the root")
     return faults
 
 
@@ -98,7 +98,7 @@ class IncludeDirections(unittest.TestCase):
             (root / "braid/high/b.cpp").write_text('#include "b.h"\n')
             (root / "braid/stray/c.h").write_text("")
             self.assertEqual(include_faults(root, {"low": ("plain", []), "high": ("torch", ["low"])}), [
-                "braid/high/b.cpp:1: b.h is to be included by its path from the root",
+                "braid/high/b.cpp:1: b.h must be included by its path from the root",
                 "braid/high/b.h:2: there is no braid/low/absent.h",
                 "braid/low/a.h:1: low may not include high",
                 "braid/low/a.h:2: low is plain and includes ATen/ATen.h",
@@ -108,7 +108,7 @@ class IncludeDirections(unittest.TestCase):
     def test_cycle_and_plain_on_torch_are_found(self):
         self.assertEqual(table_faults({"a": ("plain", ["b"]), "b": ("torch", ["a"]), "c": ("plain", ["b"]), "d": ("odd", [])}), [
             "a may include b, which no earlier line declares",
-            "c is plain and may not include b, which sees torch headers",
+            "c is plain and may not include b, which includes torch headers",
             "d: kind odd is neither plain nor torch",
         ])
 

@@ -1,4 +1,4 @@
-"""What `cmake --install` puts into a prefix works from there: the program runs, and examples/custom_model builds against it and trains on 1 and 2 ranks."""
+"""What `cmake --install` puts in a prefix works from there: the program runs, and examples/custom_model builds against it and trains on 1 and 2 ranks."""
 import json
 import os
 import pathlib
@@ -24,7 +24,7 @@ def run(*command, **options):
 
 
 def fill(text):
-    """CMake breaks messages into lines of its own width."""
+    """`text` on one line: CMake wraps messages at its own width."""
     return " ".join(text.split())
 
 
@@ -37,7 +37,7 @@ class Install(unittest.TestCase):
         done = run("cmake", "--install", BUILD, "--prefix", first)
         if done.returncode != 0:
             raise AssertionError(f"cmake --install failed:\n{done.stdout}")
-        # All that follows is done elsewhere than where it was installed: nothing may remember that place.
+        # The tests use another place than the one it was installed to: nothing may depend on the original one.
         cls.prefix = first.rename(pathlib.Path(cls.scratch.name, "prefix"))
 
     def configure(self, name, *options):
@@ -51,7 +51,7 @@ class Install(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("Usage: braid COMMAND", done.stdout)
 
-    def test_headers_are_complete_and_without_those_of_tests(self):
+    def test_headers_are_complete_and_exclude_those_of_tests(self):
         include = self.prefix / "include"
         headers = sorted(include.rglob("*.h"))
         self.assertGreater(len(headers), 100)
@@ -60,7 +60,7 @@ class Install(unittest.TestCase):
                   for path in headers for included in INCLUDE.findall(path.read_text()) if not (include / included).is_file()]
         self.assertEqual(absent, [])
 
-    def test_targets_are_the_folders_and_name_no_path_of_the_build(self):
+    def test_targets_are_the_folders_and_contain_no_build_path(self):
         targets = "".join(path.read_text() for path in (self.prefix / "lib/cmake/braid").glob("braidTargets*.cmake"))
         folders = re.findall(r"^[a-z]\S*", (project.ROOT / "braid/folders.txt").read_text(), re.MULTILINE)
         for folder in folders:
@@ -92,7 +92,7 @@ class Install(unittest.TestCase):
         self.assertNotIn(str(project.ROOT), folders)
         self.assertEqual([flag for flag in entry["command"].split() if flag.startswith("-W") or "pch" in flag or "GLOO" in flag], [])
 
-    def test_absent_libtorch_is_named(self):
+    def test_missing_libtorch_is_named(self):
         _, done = self.configure("absent", "-DBRAID_TORCH_DIR=/nowhere/torch")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("libtorch was not found in BRAID_TORCH_DIR=/nowhere/torch: pass -DBRAID_TORCH_DIR=FOLDER with the folder `torch` of a "

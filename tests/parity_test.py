@@ -1,4 +1,4 @@
-"""tools/parity in short: the same losses, bit for bit, under three schedules on 4 ranks; and its comparison, which must be able to fail."""
+"""A short tools/parity: the same losses, bit for bit, under three schedules on 4 ranks; and its comparison, which must be able to fail."""
 import json
 import os
 import pathlib
@@ -58,8 +58,8 @@ class Parity(unittest.TestCase):
         self.assertIn("b: 1 of 2 steps differ from a", done.stdout)
         self.assertEqual(run([COMPARE, f"a={one}", f"b={short}"]).returncode, 1)
 
-    def test_misuse_is_told(self):
-        for words, said in (([], "name two runs or more"), (["a=/no/such", "b=/no/such"], "/no/such")):
+    def test_misuse_is_reported(self):
+        for words, said in (([], "name at least two runs"), (["a=/no/such", "b=/no/such"], "/no/such")):
             done = run([COMPARE, *words])
             self.assertEqual(done.returncode, 2)
             self.assertIn(said, done.stderr)

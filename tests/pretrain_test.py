@@ -1,4 +1,4 @@
-"""The main job with real processes: the script that PaddleNLP users have, every way in which a run can end, and what is left behind."""
+"""The main job with real processes: the script of PaddleNLP users, every way in which a run can end, and what it leaves behind."""
 import json
 import os
 import pathlib
@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BRAID = str(pathlib.Path(os.environ.get("BRAID_BUILD_DIR", ROOT / "build")).resolve() / "braid")
 TEXT = "The quick brown fox jumps over the lazy dog, and the dog does not mind. " * 40
 
-# A model that a test can afford, on top of a preset's name.
+# A model small enough for a test, as overrides of a preset.
 SMALL = ("--num_hidden_layers 4 --hidden_size 32 --intermediate_size 64 --num_attention_heads 2 --num_key_value_heads 2 "
          "--head_dim 16 --vocab_size 384").split()
 
@@ -81,7 +81,7 @@ class Pretrain(unittest.TestCase):
                 "--logging_steps", "1", "--split", "90,10,0", "--do_train", *extra]
 
     def run_command(self, command, **options):
-        # What a model of bytes writes need not be UTF-8.
+        # The output of a byte-level model need not be UTF-8.
         return subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment(), timeout=240,
                               **options)
 
@@ -94,7 +94,7 @@ class Pretrain(unittest.TestCase):
         metrics = self.out / "run" / "metrics.jsonl"
         wait_for(lambda: metrics.exists() and len(metrics.read_text().splitlines()) >= step, 90, f"step {step}")
 
-    # The script of the documentation, unchanged but for sizes that a test can afford (they come last).
+    # The documented script, unchanged except for sizes small enough for a test (they come last).
     def test_the_script_of_paddlenlp_users(self):
         out, log = self.out / "O", self.out / "log"
         script = f"""launch --gpus 0,1,2,3 --log_dir {log} pretrain --model_type llama --model_name_or_path facebook/llama-7b
@@ -118,14 +118,14 @@ class Pretrain(unittest.TestCase):
             self.assertIn("eval_loss: ", text)
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
         self.assertEqual([line["type"] for line in lines], ["train"] * 20 + ["eval"])
-        self.assertAlmostEqual(lines[0]["loss"], 5.95, delta=0.3)  # log(384) for weights that know nothing
+        self.assertAlmostEqual(lines[0]["loss"], 5.95, delta=0.3)  # log(384) for untrained weights
         self.assertIn("has no effect", (log / "workerlog.0").read_text(), "settings without effect are named")
         generated = self.run_command([BRAID, "generate", "--model", str(out / "hf"), "--tokenizer", "byte", "--prompt",
                                       "The quick", "--max_new_tokens", "8"])
         self.assertEqual(generated.returncode, 0, generated.stderr)
         self.assertTrue(generated.stdout.startswith("The quick"))
 
-    def test_the_same_losses_from_torchruns_and_mpiruns_variables(self):
+    def test_the_same_losses_with_torchruns_and_mpiruns_variables(self):
         expected = None
         for kind in ("torchrun", "mpirun"):
             with socket.socket() as probe:
@@ -162,7 +162,7 @@ class Pretrain(unittest.TestCase):
                     json.loads(line)
                 shutil.rmtree(self.out / "run")
 
-    def test_a_killed_rank_ends_all_within_five_seconds_and_is_named(self):
+    def test_a_killed_rank_ends_all_ranks_within_five_seconds_and_is_named(self):
         process = self.start(self.command(4, steps=100000))
         self.wait_for_step(3)
         ranks = children(process.pid)
@@ -183,18 +183,18 @@ class Pretrain(unittest.TestCase):
         process.kill()
         wait_for(lambda: not any(alive(rank) for rank in ranks), 5, "the end of all ranks")
 
-    def test_a_stopped_rank_is_waited_for_no_longer_than_the_timeout_and_the_wait_is_named(self):
+    def test_ranks_wait_for_a_stopped_rank_no_longer_than_the_timeout_and_name_the_wait(self):
         process = self.start(self.command(2, "--dist_timeout", "3", steps=100000))
         self.wait_for_step(2)
         ranks = children(process.pid)
         os.kill(ranks[1], signal.SIGSTOP)
         output = process.communicate(timeout=60)[0]
         self.assertNotEqual(process.returncode, 0, output)
-        # Wherever the pause met it: in a message of the schedule, or in the exchange at the step's end.
+        # Depending on when the rank was paused: in a message of the schedule, or in the exchange at the end of the step.
         self.assertRegex(output, r"rank 0 \(pp 0\)(: all_gather over ranks 0, 1 failed after| waited) [34]\.\d s")
         wait_for(lambda: not any(alive(rank) for rank in ranks), 10, "the end of all ranks")
 
-    def test_what_is_wrong_with_the_data_is_found_before_step_1(self):
+    def test_damaged_data_is_found_before_step_1(self):
         damaged = self.out / "damaged"
         cases = {"the file is truncated": lambda: (damaged / "text.bin").write_bytes((damaged / "text.bin").read_bytes()[:-10]),
                  "MMIDIDX": lambda: (damaged / "text.idx").write_bytes(b"X" + (damaged / "text.idx").read_bytes()[1:])}
@@ -211,7 +211,7 @@ class Pretrain(unittest.TestCase):
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
         self.assertRegex(done.stdout + done.stderr, r"text\.bin.*256.*200")
 
-    def test_an_earlier_run_is_not_overwritten_unasked(self):
+    def test_an_earlier_run_is_not_overwritten_by_default(self):
         command = self.command(1, "--skip_export", "1", steps=1)
         self.assertEqual(self.run_command(command).returncode, 0)
         before = (self.out / "run" / "metrics.jsonl").read_text()
@@ -220,7 +220,7 @@ class Pretrain(unittest.TestCase):
         self.assertIn("--overwrite_output_dir 1", again.stdout + again.stderr)
         self.assertEqual((self.out / "run" / "metrics.jsonl").read_text(), before)
 
-    def test_an_options_file_gives_the_same_run_and_flags_win(self):
+    def test_an_options_file_gives_the_same_run_and_flags_take_precedence(self):
         command = self.command(1, "--skip_export", "1", "--disable_tqdm", "1", steps=3)
         flags = command[command.index("pretrain") + 1:]
         self.assertEqual(self.run_command([BRAID, "pretrain", *flags]).returncode, 0)

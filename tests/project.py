@@ -1,4 +1,4 @@
-"""Where the project's files are, for the tests that read them."""
+"""The locations of the project's files, for the tests that read them."""
 import os
 import pathlib
 
@@ -7,7 +7,7 @@ _NOT_OURS = {".git", ".deps", "out", "__pycache__"}
 
 
 def files(*suffixes, root=ROOT):
-    """The project's own files with these suffixes (all of them if none is named), sorted; what is built or downloaded is left out."""
+    """The project's own files with these suffixes (all of them if none is given), sorted, without built or downloaded files."""
     found = []
     for folder, folders, names in os.walk(root):
         top = pathlib.Path(folder) == pathlib.Path(root)

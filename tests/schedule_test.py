@@ -1,4 +1,4 @@
-"""`braid schedule` and `braid pretrain` with schedules out of files, with real processes."""
+"""`braid schedule` and `braid pretrain` with schedules from files, with real processes."""
 import json
 import os
 import pathlib
@@ -9,7 +9,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BRAID = str(pathlib.Path(os.environ.get("BRAID_BUILD_DIR", ROOT / "build")).resolve() / "braid")
-# What an outer launch would say to braid.
+# Variables that an outer launch may have set.
 DROPPED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "BRAID_PROGRESS", "COLUMNS")
 
 PRETRAIN = ("--model_name_or_path braid/llama-tiny --num_hidden_layers 2 --hidden_size 32 --intermediate_size 64 --num_attention_heads 2 "
@@ -44,7 +44,7 @@ class Schedule(unittest.TestCase):
         self.assertNotEqual(self.succeed("schedule", "simulate", "--mode", f"csv:{self.file}", *times).splitlines()[1:], said[1:])
 
     def test_run_with_real_processes(self):
-        # 10 ms actions that may be late by a second: what is measured is then what was planned, however busy the machine.
+        # 10 ms actions that may be late by a second: the measurement then equals the plan, however busy the machine.
         said = self.succeed("schedule", "run", "--mode", "1F1B,ZBH1,ZBVPP", "--pp", 3, "--micro", 6, "--emulate", "0.01,0.01,0.01,0",
                             "--grace_ms", 1000, "--steps", 2, "--json")
         results = json.loads(said)
@@ -54,7 +54,7 @@ class Schedule(unittest.TestCase):
             self.assertAlmostEqual(result["bubble_rate"], result["planned_bubble_rate"], delta=1e-2)
             self.assertGreaterEqual(result["interval_runtime"], 0.9 * result["planned_step_time"])
             self.assertEqual(len(result["max_memory_allocated"]), 3)
-        # (6 + 2) microbatches' time for 1F1B; a backward that waits for no weights saves 2 of its halves for ZBH1.
+        # The time of (6 + 2) microbatches for 1F1B; ZBH1 saves the weight halves of 2 backwards.
         self.assertAlmostEqual(results[0]["planned_step_time"], 0.24, delta=1e-9)
         self.assertAlmostEqual(results[1]["planned_step_time"], 0.20, delta=1e-9)
         self.assertLess(results[2]["planned_step_time"], results[1]["planned_step_time"])
@@ -94,7 +94,7 @@ class Schedule(unittest.TestCase):
         return output, [record["loss"] for record in records if record["type"] == "train"]
 
     def test_pretrain_takes_a_file_and_profiles_it(self):
-        # No mode's order: some backwards whole, some split.
+        # An order that no mode has: some backwards whole, some split.
         self.file.write_text("0F0,0F1,0F2,0B0,0I1,0F3,0W1,0B2,0I3,0W3\n1F0,1B0,1F1,1I1,1F2,1W1,1B2,1F3,1B3\n")
         _, expected = self.losses("1F1B")
         self.assertEqual(len(expected), 2)
@@ -107,7 +107,7 @@ class Schedule(unittest.TestCase):
             computed = {name for name in names if re.fullmatch(r"[FBIW]\d", str(name))}
             self.assertEqual(computed, {"F0", "F1", "F2", "F3", "B0", "B2", "B3", "I1", "I3", "W1", "W3"})
             self.assertIn("<svg", (profile / f"step-{step}.svg").read_text()[:200])
-            # What it measured is what the other commands take.
+            # The other commands accept the measured times.
             said = self.succeed("schedule", "simulate", "--mode", f"csv:{self.file}", "--times", f"file:{profile / f'step-{step}.times.json'}")
             self.assertRegex(said, r"step_time: \d")
 

@@ -1,4 +1,4 @@
-"""What no file of the project may hold, how long one may be, and which header a source belongs to."""
+"""What no file of the project may contain, how long a file may be, and which header a source belongs to."""
 import pathlib
 import re
 import sys
@@ -9,23 +9,23 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import project
 
 MAX_LINES = 500
-# Spelled so that this file does not find itself.
+# Spelled so that this file does not match itself.
 FORBIDDEN = {
     re.compile(r"GTEST" r"_SKIP"): "a skipped test is a test that cannot fail",
     re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b"): "finish it, or file it",
-    re.compile(r"-march" r"=native"): "the program must run on another machine than the one that built it",
-    re.compile(r"(?<![\w.])/(work|root|home)" r"/\w"): "a path of one machine",
+    re.compile(r"-march" r"=native"): "the program must run on machines other than the one that built it",
+    re.compile(r"(?<![\w.])/(work|root|home)" r"/\w"): "a machine-specific path",
 }
 TEXT = {".cpp", ".h", ".py", ".sh", ".cmake", ".md", ".txt", ".json", ".yaml", ".yml", ".toml", ""}
 NO_HEADER = {"braid/main.cpp"}
 
 
 def length_fault(lines):
-    return f"{len(lines)} lines; {MAX_LINES} are the most" if len(lines) > MAX_LINES else None
+    return f"{len(lines)} lines; at most {MAX_LINES} are allowed" if len(lines) > MAX_LINES else None
 
 
 def header_fault(root, path):
-    """A source begins with its own header; where it is one part of several, as x_with_y.cpp is, it includes one of its folder."""
+    """A source begins with its own header; one of several parts, such as x_with_y.cpp, includes one of its folder's."""
     name = path.relative_to(root).as_posix()
     parts = name.split("/")
     if parts[0] != "braid" or path.suffix != ".cpp" or name in NO_HEADER or re.search("_(test|bench)$", path.stem):
@@ -36,7 +36,7 @@ def header_fault(root, path):
         return None if own.relative_to(root).as_posix() in included[:1] else f"does not begin with its header {own.name}"
     if any(header.startswith(f"{parts[0]}/{parts[1]}/") for header in included):
         return None
-    return f"has no header {own.name}, and includes none of its folder"
+    return f"has no header {own.name}, and includes no header of its folder"
 
 
 def faults(root):

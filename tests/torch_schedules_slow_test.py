@@ -1,5 +1,5 @@
-"""braid's schedule files against PyTorch's pipelining: its reader, validator, lowering and simulator take what `braid schedule export`
-writes, and braid takes what PyTorch's own schedules write. BRAID_BUILD_DIR holds the program (build/ unless set), BRAID_PYTHON is a
+"""braid's schedule files against PyTorch's pipelining: its reader, validator, lowering and simulator accept what `braid schedule export`
+writes, and braid accepts what PyTorch's own schedules write. BRAID_BUILD_DIR contains the program (build/ unless set), BRAID_PYTHON is a
 Python with PyPI's torch (.deps/venv unless set)."""
 import pathlib
 import re
@@ -24,31 +24,31 @@ MODES = {"FThenB": (1, 2), "1F1B": (1,), "Eager1F1B": (1,), "VPP": (2, 3), "ZBH1
 SHAPES = ((1, 1), (2, 5), (3, 6), (4, 8), (4, 12), (6, 13))
 TIMES = "1,1.1,0.8,0.05"
 
-# PyTorch's schedules of several stages per rank that add up weight gradients in ascending order, with how they place stages.
+# PyTorch's schedules of several stages per rank that accumulate weight gradients in ascending order, with their placement of stages.
 SEVERAL = {"Interleaved1F1B": "loop", "InterleavedZeroBubble": "loop", "ZBVZeroBubble": "v", "DualPipeV": "v"}
 
 
 def exported(*words):
-    """What export writes, or None if the mode does not take the shape."""
+    """What export writes, or None if the mode does not support the shape."""
     done = subprocess.run([hf_braid.BRAID, "schedule", "export", *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode in (0, 2), done.stderr
     return done.stdout if done.returncode == 0 else None
 
 
 def without_processes(ranks, stages_per_rank, placement):
-    """As much of rank 0's stages as PyTorch's schedules look at before they run."""
+    """Those attributes of rank 0's stages that PyTorch's schedules read before they run."""
     indices = [0, 2 * ranks - 1] if placement == "v" else [chunk * ranks for chunk in range(stages_per_rank)]
     return [types.SimpleNamespace(stage_index=index, num_stages=ranks * stages_per_rank, group_size=ranks, group_rank=0, has_backward=True,
                                   submod=None, is_first=index == 0, is_last=index == ranks * stages_per_rank - 1) for index in indices]
 
 
 def parts_of(actions):
-    """Compound actions in parts, as PyTorch runs them by default; its simulator does not know them."""
+    """Compound actions split into parts, as PyTorch runs them by default; its simulator does not support them."""
     return [part for action in actions if action is not None for part in action.sub_actions or (action,)]
 
 
 def lower_and_simulate(order, ranks, stages, microbatches):
-    """PyTorch's own steps from the compute actions of all ranks to a schedule that runs. Raises if one refuses."""
+    """PyTorch's own steps from the compute actions of all ranks to a schedule that runs. Raises if one rejects them."""
     rank_of_stage = torch_schedules._validate_schedule(order, ranks, stages, microbatches)
     lowered = torch_schedules._add_send_recv({rank: list(actions) for rank, actions in order.items()}, rank_of_stage.__getitem__, stages)
     with_waits = torch_schedules._add_wait_send(lowered)
@@ -63,7 +63,7 @@ class Exported(unittest.TestCase):
         self.file = pathlib.Path(folder.name) / "schedule.csv"
 
     def load(self, ranks, chunks, microbatches):
-        """PyTorch's runtime with our file, read, validated and lowered by its own _load_csv."""
+        """PyTorch's runtime with braid's file, read, validated and lowered by its own _load_csv."""
         runtime = torch_schedules._PipelineScheduleRuntime(without_processes(ranks, chunks, "loop"), microbatches)
         runtime._load_csv(str(self.file), format="compute_only")
         return runtime
@@ -91,7 +91,7 @@ class Exported(unittest.TestCase):
                             computed = [action for action in steps[rank] if action is not None and action.is_compute_op]
                             self.assertEqual(computed, actions, "PyTorch runs our order")
                         self.assertEqual(self.load(ranks, chunks, microbatches).pipeline_order, order)
-        # A mode may refuse a shape, but not most of them.
+        # A mode may reject a shape, but not most of them.
         for mode, count in read.items():
             self.assertGreater(2 * count, len(SHAPES) * len(MODES[mode]), mode)
 
@@ -104,7 +104,7 @@ class Exported(unittest.TestCase):
 
 
 class Written(unittest.TestCase):
-    """By PyTorch, read by braid."""
+    """Written by PyTorch, read by braid."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -123,8 +123,8 @@ class Written(unittest.TestCase):
                     self.assertIn(f"{ranks} ranks, 2 chunks each, {microbatches} microbatches", self.simulated())
 
     def test_schedules_of_one_stage_per_rank(self):
-        # These have no writer of their own, and keep the reduction of data parallelism in their order: the rest is the compute part.
-        # PyTorch's table of 1F1B, which it does not run, starts the last rank at the second forward: that row is left out.
+        # These have no writer of their own, and their order includes the reduction of data parallelism: the rest is the compute part.
+        # PyTorch's table of 1F1B, which it does not run, starts the last rank at the second forward: that row is omitted.
         for name, ours, rows_alike in (("1F1B", "1F1B", -1), ("GPipe", "FThenB", None)):
             for ranks, microbatches in ((2, 4), (4, 8)):
                 with self.subTest(name, ranks=ranks, microbatches=microbatches):
@@ -134,7 +134,7 @@ class Written(unittest.TestCase):
                     text = exported("--mode", ours, "--pp", ranks, "--micro", microbatches)
                     self.assertEqual(rows[:rows_alike], text.splitlines()[:rows_alike])
 
-    def test_what_braid_does_not_run_is_refused_with_the_reason(self):
+    def test_what_braid_does_not_run_is_rejected_with_the_reason(self):
         for name, form, reason in (("LoopedBFS", "compute_only", "must add up in ascending order"),
                                    ("Interleaved1F1B", "compute_comms", "compute_only format")):
             with self.subTest(name):

@@ -1,4 +1,4 @@
-"""torchrun itself as the launcher: braid's ranks meet in the store that its agent hosts. BRAID_PYTHON is a Python with torch."""
+"""torchrun itself as the launcher: braid's ranks meet at the store that its agent hosts. BRAID_PYTHON is a Python with torch."""
 import json
 import os
 import pathlib

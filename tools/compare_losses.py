@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Holds the losses of several runs against one another, every step, bit for bit.
+"""Compares the losses of several runs at every step, bit for bit.
 
-Takes NAME=FILE for each run, FILE being its metrics.jsonl. Prints a Markdown table of some steps, and how many steps differ from the first
-run; ends with 1 if any does. Needs nothing but Python.
+Takes NAME=FILE for each run, where FILE is its metrics.jsonl. Prints a Markdown table of some steps and how many steps differ from the
+first run; exits with 1 if any does. Needs nothing but Python.
 """
 import json
 import sys
@@ -18,7 +18,7 @@ def losses(path):
 
 def main(arguments):
     if len(arguments) < 2 or any("=" not in argument for argument in arguments):
-        print("compare_losses: name two runs or more, as in 1F1B=out/a/metrics.jsonl ZBH1=out/b/metrics.jsonl", file=sys.stderr)
+        print("compare_losses: name at least two runs, as in 1F1B=out/a/metrics.jsonl ZBH1=out/b/metrics.jsonl", file=sys.stderr)
         return 2
     runs = dict(argument.split("=", 1) for argument in arguments)
     try:

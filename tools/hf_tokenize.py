@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tokenises text with a Hugging Face tokenizer.json and writes the .bin and .idx files that braid reads.
 
-The input is read as `braid data prepare` reads it, so that equal ids give equal files. Needs the package `tokenizers`.
+The input is read in the same way as by `braid data prepare`, so that equal ids give equal files. Needs the package `tokenizers`.
 """
 import argparse
 import array
@@ -18,12 +18,12 @@ import zlib
 
 BINARY_CHECK_BYTES = 8192
 BATCH_DOCUMENTS = 256
-# What is taken for the end of a document if --eod does not say: the names that published models use.
+# The end-of-document token unless --eod names one: the names that published models use.
 END_NAMES = ("</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>", "<|im_end|>")
 
 
 class Refusal(Exception):
-    """An error for people."""
+    """An error to show to the user."""
 
 
 class Counts:
@@ -39,13 +39,13 @@ class Counts:
 
 
 def content_extension(path):
-    """The extension that tells what is in the file: ".rst" of "a.rst.gz"."""
+    """The extension that gives the file's type: ".rst" of "a.rst.gz"."""
     pure = pathlib.PurePath(path)
     return pathlib.PurePath(pure.stem).suffix if pure.suffix == ".gz" else pure.suffix
 
 
 def list_directory(directory, options, counts):
-    """Files of a directory in the byte order of their paths; links to files are followed, to directories not."""
+    """Files of a directory in the byte order of their paths; links to files are followed, links to directories are not."""
     found = []
     with os.scandir(directory) as entries:
         for entry in entries:
@@ -74,7 +74,7 @@ def list_inputs(options, counts):
         try:
             mode = os.stat(path).st_mode
         except FileNotFoundError:
-            raise Refusal(f"input {path}: there is no such file or directory") from None
+            raise Refusal(f"input {path}: no such file or directory") from None
         if stat.S_ISDIR(mode):
             files += [(file, False) for file in list_directory(path, options, counts)]
         elif stat.S_ISREG(mode):
@@ -82,7 +82,7 @@ def list_inputs(options, counts):
         else:
             raise Refusal(f"input {path} is neither a file nor a directory")
     if not files:
-        raise Refusal(f"no text file in {options.input[0]}; left out: {counts.left_out() or 'nothing'}")
+        raise Refusal(f"no text file in {options.input[0]}; skipped: {counts.left_out() or 'nothing'}")
     return files
 
 
@@ -106,7 +106,7 @@ def text_of_line(line, key, origin):
         raise Refusal(f'{origin}: has no key "{key}" (its keys: {", ".join(value) or "none"}); '
                       "--json_key names the one that holds the text")
     if not isinstance(value[key], str):
-        raise Refusal(f'{origin}: the value of "{key}" must be a string, this is {type(value[key]).__name__}')
+        raise Refusal(f'{origin}: the value of "{key}" must be a string, but it is {type(value[key]).__name__}')
     try:
         value[key].encode()
     except UnicodeEncodeError:
@@ -153,7 +153,7 @@ class IndexedWriter:
         self.prefix = prefix
         self.code, self.letter, self.token_bytes = (8, "H", 2) if vocabulary_size < 65500 else (4, "i", 4)
         if array.array(self.letter).itemsize != self.token_bytes:
-            raise Refusal("this machine's C types have other sizes than the file format needs")
+            raise Refusal("this machine's C types do not have the sizes that the file format needs")
         self.lengths = array.array("i")
         self.bin = open(f"{prefix}.bin.partial", "wb")
 
@@ -199,10 +199,10 @@ def load_tokenizer(path):
         from tokenizers import Tokenizer
     except ImportError:
         raise Refusal("the Python package 'tokenizers' is missing: python3 -m pip install tokenizers "
-                      "(in a virtual environment where the system asks for one)") from None
+                      "(in a virtual environment if the system requires one)") from None
     file = os.path.join(path, "tokenizer.json") if os.path.isdir(path) else path
     if not os.path.isfile(file):
-        raise Refusal(f"tokenizer {path}: there is no file {file}")
+        raise Refusal(f"tokenizer {path}: {file} does not exist")
     try:
         return Tokenizer.from_file(file)
     except Exception as error:  # the package raises the bare class
@@ -218,7 +218,7 @@ def end_id(tokenizer, options):
         if found is not None:
             return found
     raise Refusal(f"the tokenizer has no token {' or '.join(names)} to end a document with: name one with --eod, "
-                  "or ask for none with --append_eod 0")
+                  "or pass --append_eod 0 to omit it")
 
 
 def check_output(options):
@@ -227,7 +227,7 @@ def check_output(options):
         raise Refusal(f"output_prefix must name files, as in out/corpus for out/corpus.bin; got '{options.output_prefix}'")
     for suffix in (".bin", ".idx"):
         if os.path.exists(prefix + suffix) and not options.overwrite:
-            raise Refusal(f"{prefix}{suffix} exists: choose another --output_prefix, or replace it with --overwrite")
+            raise Refusal(f"{prefix}{suffix} exists: choose another --output_prefix, or pass --overwrite to replace it")
     os.makedirs(os.path.dirname(prefix) or ".", exist_ok=True)
     return prefix
 
@@ -241,7 +241,7 @@ def batches(items, size):
 def run(options):
     options.extension = [e if e.startswith(".") else f".{e}" for e in options.extension]
     tokenizer = load_tokenizer(options.tokenizer)
-    # A long document is a document of many tokens here, whatever the model it was made for takes.
+    # Long documents stay whole, whatever length the tokenizer's model accepts.
     tokenizer.no_truncation()
     tokenizer.no_padding()
     end = end_id(tokenizer, options)
@@ -255,7 +255,7 @@ def run(options):
             if progress:
                 print(f"\r{len(writer.lengths)} documents", end="", file=sys.stderr, flush=True)
         if not writer.lengths:
-            raise Refusal(f"the input holds no text; left out: {counts.left_out() or 'nothing'}")
+            raise Refusal(f"the input holds no text; skipped: {counts.left_out() or 'nothing'}")
         writer.finish()
     finally:
         writer.discard()
@@ -263,23 +263,23 @@ def run(options):
             print(file=sys.stderr)
     print(f"{prefix}: {len(writer.lengths)} documents, {sum(writer.lengths)} tokens in {time.monotonic() - start:.1f} s")
     if counts.left_out():
-        print(f"left out: {counts.left_out()}")
+        print(f"skipped: {counts.left_out()}")
     if counts.invalid_utf8:
-        print(f"not UTF-8: {counts.invalid_utf8} file(s), mended with U+FFFD")
+        print(f"not UTF-8: {counts.invalid_utf8} file(s), invalid bytes replaced by U+FFFD")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--input", nargs="+", required=True, metavar="PATH",
-                        help="text files (a document each), .jsonl files (a document a line), directories; .gz too")
-    parser.add_argument("--tokenizer", required=True, metavar="PATH", help="tokenizer.json, or a directory that holds it")
+                        help="text files (one document each), .jsonl files (one document per line), directories; also .gz")
+    parser.add_argument("--tokenizer", required=True, metavar="PATH", help="tokenizer.json, or a directory that contains it")
     parser.add_argument("--output_prefix", required=True, metavar="PREFIX", help="writes PREFIX.bin and PREFIX.idx")
-    parser.add_argument("--json_key", default="text", metavar="KEY", help="of the text in a line of JSON (default: text)")
-    parser.add_argument("--exclude", nargs="+", default=[], metavar="NAME", help="names of files and directories to leave out")
-    parser.add_argument("--extension", nargs="+", default=[], metavar="EXT", help="in directories, only files with these")
+    parser.add_argument("--json_key", default="text", metavar="KEY", help="key of the text in a line of JSON (default: text)")
+    parser.add_argument("--exclude", nargs="+", default=[], metavar="NAME", help="names of files and directories to skip")
+    parser.add_argument("--extension", nargs="+", default=[], metavar="EXT", help="in directories, read only files with these extensions")
     parser.add_argument("--append_eod", type=int, choices=(0, 1), default=1, help="end every document with a token (default: 1)")
-    parser.add_argument("--eod", metavar="TOKEN", help=f"that token (default: the first there is of {' '.join(END_NAMES)})")
-    parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
+    parser.add_argument("--eod", metavar="TOKEN", help=f"that token (default: the first of these that exists: {' '.join(END_NAMES)})")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing files")
     try:
         run(parser.parse_args())
     except (Refusal, OSError) as error:

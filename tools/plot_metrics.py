@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draws the losses of one or several runs as an SVG picture.
 
-Reads the metrics.jsonl that braid pretrain writes. A faint line has every training step, a strong one the mean over some neighbouring
-steps, circles the evaluations. Needs nothing but Python.
+Reads the metrics.jsonl that braid pretrain writes. A faint line shows every training step, a strong one the mean over neighbouring steps,
+and circles the evaluations. Needs nothing but Python.
 """
 import argparse
 import html
@@ -19,7 +19,7 @@ MOST_STEPS_IN_MEAN = 50
 
 
 class Refusal(Exception):
-    """An error for people."""
+    """An error to show to the user."""
 
 
 class Run:
@@ -39,14 +39,14 @@ class Run:
             elif record["type"] == "eval":
                 add_point(self.evaluations, where.get(record["global_step"], 0), record["eval_loss"])
         if not self.train and not self.evaluations:
-            raise Refusal(f"{path} holds no step and no evaluation yet")
+            raise Refusal(f"{path} contains no step and no evaluation yet")
 
     def points(self):
         return self.train + self.evaluations
 
 
 def add_point(points, x, loss):
-    if loss is not None:  # a loss that was no number
+    if loss is not None:  # the loss was not finite
         points.append((x, loss))
 
 
@@ -55,7 +55,7 @@ def records(path):
         text = pathlib.Path(path).read_text()
     except OSError as error:
         raise Refusal(f"{path} cannot be read: {error.strerror}") from None
-    lines = text.split("\n")[:-1]  # what follows the last newline is a line that is still being written
+    lines = text.split("\n")[:-1]  # text after the last newline is a line still being written
     for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
@@ -121,7 +121,7 @@ class Picture:
                  'stroke-linejoin="round" stroke-linecap="round"/>')
 
     def visible(self, points):
-        """Of many points in one column of the picture only the lowest and the highest, which is all that shows."""
+        """Of many points in one column of the picture, only the lowest and the highest: no others are visible."""
         if len(points) <= 2 * WIDTH:
             return points
         columns = {}
@@ -145,14 +145,14 @@ class Picture:
             self.text(x, bottom + 20, number_text(value), SOFT, anchor="middle")
         self.text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14, "training tokens" if axis == "tokens" else "optimizer steps", anchor="middle")
         middle = (TOP + bottom) / 2
-        self.text(20, middle, "loss (nats a token)", anchor="middle", more=f' transform="rotate(-90 20 {middle:.1f})"')
+        self.text(20, middle, "loss (nats per token)", anchor="middle", more=f' transform="rotate(-90 20 {middle:.1f})"')
 
     def steps(self, run, colour):
         if smooth(run.train)[1] > 1:
             self.line(run.train, colour, 1, 0.3)
 
     def run(self, run, colour, behind):
-        """`behind` is how many runs are drawn over this one: it is that much wider, so that equal curves all show."""
+        """`behind` runs are drawn over this one, which is that much wider, so that equal curves all remain visible."""
         strong, window = smooth(run.train)
         self.line(strong, colour, 2 + 2.5 * behind, 1)
         for x, loss in run.evaluations:

@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{{"launch", "--nproc_per_node", "2", "pretrian"},
                "braid launch: unknown command 'pretrian'; did you mean pretrain?"},
         Misuse{{"launch"},
-               "braid launch has nothing to run; name a command after the options, as in braid launch "
+               "braid launch has nothing to run: add a command after the options, as in braid launch "
                "--nproc_per_node 2 pretrain ..."},
         Misuse{{"launch", "launch", "pretrain"},
                "braid launch: launch cannot launch itself; name another command, as in braid launch "

@@ -110,9 +110,9 @@ INSTANTIATE_TEST_SUITE_P(
                "--pp 100000 x --micro 100000 x 1 chunk is too large to show: the product must be at most "
                "262144"},
         Misuse{{"--times", "1,2"}, "--times must be 3 numbers (F,I,W) or 4 (F,I,W,MESSAGE), got 2: '1,2'"},
-        Misuse{{"--times", "1,2,x"}, "--times must be 3 or 4 numbers >= 0 with commas between"},
-        Misuse{{"--times=1,-2,1"}, "--times must be 3 or 4 numbers >= 0 with commas between"},
-        Misuse{{"--times", "1,inf,1"}, "--times must be 3 or 4 numbers >= 0 with commas between"},
+        Misuse{{"--times", "1,2,x"}, "--times must be 3 or 4 comma-separated numbers >= 0"},
+        Misuse{{"--times=1,-2,1"}, "--times must be 3 or 4 comma-separated numbers >= 0"},
+        Misuse{{"--times", "1,inf,1"}, "--times must be 3 or 4 comma-separated numbers >= 0"},
         Misuse{{"--csv", "--actions"}, "--actions and --csv are mutually exclusive"},
         Misuse{{"--csv", "--times", "1,1,1"}, "--times has no effect on CSV output"},
         Misuse{{"--csv", "--columns", "80"}, "--columns applies to the drawing"},

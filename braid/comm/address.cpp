@@ -37,7 +37,7 @@ std::vector<SocketAddress> look_up(const std::string& host, int port) {
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  require<CommError>(code == 0, "host '", host, "' has no address: ", gai_strerror(code),
+  require<CommError>(code == 0, "cannot resolve host '", host, "': ", gai_strerror(code),
                      "; check MASTER_ADDR and the name service");
   const std::unique_ptr<addrinfo, AddressInfoDeleter> owner(found);
   std::vector<SocketAddress> addresses;
@@ -56,7 +56,7 @@ std::vector<SocketAddress> look_up(const std::string& host, int port) {
 std::string numeric(const SocketAddress& address) {
   char text[NI_MAXHOST] = {};
   const int code = getnameinfo(address.get(), address.length, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
-  require<CommError>(code == 0, "an address cannot be written as text: ", gai_strerror(code));
+  require<CommError>(code == 0, "cannot format an address as text: ", gai_strerror(code));
   return text;
 }
 
@@ -103,10 +103,9 @@ FileDescriptor listen_on(const std::string& host, int port) {
     if (::bind(fd.get(), address.get(), address.length) == 0 && ::listen(fd.get(), SOMAXCONN) == 0) return fd;
     const int code = errno;
     reasons += cat(reasons.empty() ? "" : "; ", numeric(address), ": ", std::strerror(code));
-    if (code == EADDRINUSE)
-      reasons += " (another program or another run has this port: choose another MASTER_PORT)";
+    if (code == EADDRINUSE) reasons += " (another program or run uses this port: choose another MASTER_PORT)";
     if (code == EADDRNOTAVAIL)
-      reasons += " (no address of this machine: MASTER_ADDR must name the machine of rank 0)";
+      reasons += " (not an address of this machine: MASTER_ADDR must name the machine of rank 0)";
   }
   throw CommError(cat("rank 0 cannot listen on ", host, " port ", port, ": ", reasons));
 }
@@ -136,7 +135,7 @@ std::optional<std::string> try_connect(const std::string& address, int port,
 }
 
 std::string local_address_towards(const std::string& host) {
-  constexpr int kAnyPort = 9;  // connecting a datagram socket only chooses the route
+  constexpr int kAnyPort = 9;  // connecting a datagram socket only selects the route
   const SocketAddress target = look_up(host, kAnyPort).front();
   if (is_loopback(numeric(target))) return numeric(target);
   const FileDescriptor fd = open_socket(target.family(), SOCK_DGRAM);

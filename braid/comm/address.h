@@ -1,4 +1,4 @@
-// Addresses and sockets for the rendezvous: no more is opened to the network than the run needs.
+// Addresses and sockets for the rendezvous: opens no more to the network than the run needs.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ class FileDescriptor {
 
   int get() const { return fd_; }
 
-  /// The descriptor, which the caller owns from now on.
+  /// The descriptor; the caller now owns it.
   int release() {
     const int fd = fd_;
     fd_ = -1;
@@ -33,11 +33,11 @@ class FileDescriptor {
 /// Throws CommError naming the host if it has none.
 std::vector<std::string> resolve_host(const std::string& host);
 
-/// Whether a numeric address lies on the loopback device.
+/// Whether a numeric address is on the loopback device.
 bool is_loopback(const std::string& address);
 
 /// A TCP socket that listens on the first of the host's addresses that this machine has, and on no other.
-/// `port` 0 takes a free one.
+/// `port` 0 chooses a free one.
 /// Throws CommError naming host, port and reason: not this machine's, in use, not allowed.
 FileDescriptor listen_on(const std::string& host, int port);
 
@@ -45,16 +45,16 @@ FileDescriptor listen_on(const std::string& host, int port);
 /// Throws CommError if `fd` is not a bound socket.
 int bound_port(int fd);
 
-/// The numeric local address it is bound to.
-/// Throws CommError likewise.
+/// The numeric local address that `fd` is bound to. Throws CommError likewise.
 std::string bound_address(int fd);
 
-/// Nothing once a connection to a numeric address was made (and closed again), else why it was not.
+/// Tries to connect to a numeric address, and closes the connection again. Returns nothing, or the reason for
+/// the failure.
 std::optional<std::string> try_connect(const std::string& address, int port,
                                        std::chrono::milliseconds timeout);
 
-/// The numeric address from which this machine reaches `host`: the loopback address itself where `host` is
-/// one, else the address of the interface on the route. Sends nothing.
+/// The numeric address from which this machine reaches `host`: the loopback address itself if `host` is one,
+/// else the address of the interface on the route. Sends nothing.
 /// Throws CommError naming the host if there is no route.
 std::string local_address_towards(const std::string& host);
 

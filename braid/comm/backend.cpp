@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "braid/base/error.h"
+#include "braid/base/text.h"
 #include "braid/comm/address.h"
 #include "braid/comm/broken_pipe.h"
 #include "braid/comm/error_text.h"
@@ -11,8 +12,8 @@
 namespace braid::comm {
 namespace {
 
-// Naming who is missing is worth one small key a member: the backends' own rendezvous only says that somebody
-// is.
+// One small key per member makes it possible to name the missing ones: the backends' own rendezvous only says
+// that some are missing.
 void await_members(c10d::Store& store, const Group& group, std::chrono::milliseconds timeout) {
   const auto key = [](int index) { return cat("member/", index); };
   store.set(key(group.index), "here");
@@ -37,8 +38,8 @@ void await_members(c10d::Store& store, const Group& group, std::chrono::millisec
     if (!here) missing += cat(missing.empty() ? "" : ", ", member_name(group, index));
   }
   throw CommError(cat(member_name(group, group.index), " waited ",
-                      static_cast<double>(timeout.count()) / 1000.0, " s to be connected with ",
-                      missing.empty() ? reason : missing, ": see the logs there"));
+                      static_cast<double>(timeout.count()) / 1000.0, " s to connect to ",
+                      missing.empty() ? reason : missing, ": see their logs"));
 }
 
 }  // namespace
@@ -80,8 +81,9 @@ c10::intrusive_ptr<c10d::Backend> connect_backend(const c10::intrusive_ptr<c10d:
   } catch (const ConfigError&) {
     throw;
   } catch (const std::exception& error) {
-    throw CommError(cat(member_name(group, group.index), " could not be connected with the other ",
-                        group.size() - 1, " ranks of its ", group.axis, " group: ", short_reason(error)));
+    throw CommError(cat(member_name(group, group.index), " could not connect to the other ",
+                        counted(group.size() - 1, "rank"), " of its ", group.axis,
+                        " group: ", short_reason(error)));
   }
 }
 

@@ -1,4 +1,4 @@
-// Groups of ranks, and the c10d backend (Gloo or NCCL) that connects one.
+// Groups of ranks, and the c10d backend (Gloo or NCCL) that connects a group.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -14,7 +14,7 @@
 
 namespace braid::comm {
 
-/// The ranks that share one line of a mesh axis, seen by one of them.
+/// The ranks that share one line of a mesh axis, as seen by one of them.
 struct Group {
   std::string axis;        // "pp", "dp", ...: for messages and for keys in the store
   std::vector<int> ranks;  // global ranks, in the order of the axis; the same list on all of them
@@ -31,20 +31,20 @@ Group group_of_all(const World& world, std::string axis);
 std::string member_name(const Group& group, int index);
 
 struct BackendOptions {
-  c10::Device device = c10::Device(c10::kCPU);  // a CPU talks through Gloo, a GPU through NCCL
-  std::chrono::milliseconds timeout = std::chrono::seconds(300);  // of connecting and of every later wait
+  c10::Device device = c10::Device(c10::kCPU);  // CPUs communicate through Gloo, GPUs through NCCL
+  std::chrono::milliseconds timeout = std::chrono::seconds(300);  // for connecting and for every later wait
   std::string local_address = "127.0.0.1";                        // Gloo listens here and nowhere else
-  std::string interfaces;  // or on these network interfaces, comma-separated; wins if not empty
+  std::string interfaces;  // or, if not empty, on these network interfaces, comma-separated
 };
 
-/// Options for the ranks of `world`: Gloo listens on the loopback device where the master does, else on the
+/// Options for the ranks of `world`: Gloo listens on the loopback device if the master does, else on the
 /// address from which this machine reaches the master. `gloo_socket_ifname` is the variable
 /// GLOO_SOCKET_IFNAME as the caller read it, or empty.
 /// Throws CommError naming the master if there is no route to it.
 BackendOptions backend_options(const World& world, c10::Device device, std::chrono::milliseconds timeout,
                                std::string gloo_socket_ifname);
 
-/// A backend whose members all reach one another. Collective over the group; `key` must be equal on its
+/// A backend whose members can all reach one another. Collective over the group; `key` must be equal on all
 /// members and new in the store.
 /// Throws CommError naming the members that did not arrive in time, ConfigError if the backend is not built
 /// in.
@@ -57,7 +57,7 @@ c10::intrusive_ptr<c10d::Backend> connect_backend(const c10::intrusive_ptr<c10d:
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store, int index,
                                                     int size, const BackendOptions& options);
 
-/// NCCL; connects at the first message.
+/// NCCL; connects on the first message.
 /// Throws ConfigError naming BRAID_CUDA in a build without it.
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10d::Store>& store, int index,
                                                     int size, const BackendOptions& options);

@@ -1,14 +1,14 @@
-// Writing to a peer that has died must be an error to handle, not the end of this process.
+// Turns a write to a peer that has died into an error to handle instead of the end of this process.
 #pragma once
 
 #include <signal.h>
 
 namespace braid::comm {
 
-/// While it lives, SIGPIPE cannot reach the calling thread, nor, for good, any thread started meanwhile.
-/// Gloo and the store write to sockets without asking the kernel to leave the signal out, and its default
-/// action would end the process. Changes nothing outside the thread, so that a program may treat the signal
-/// as it likes elsewhere.
+/// During its lifetime, SIGPIPE cannot reach the calling thread; threads started meanwhile are protected
+/// permanently. Gloo and the store write to sockets without suppressing the signal, whose default action
+/// would end the process. Changes nothing outside the thread, so that the program may handle the signal as it
+/// likes elsewhere.
 class BrokenPipeGuard {
  public:
   BrokenPipeGuard();

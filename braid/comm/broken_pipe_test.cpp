@@ -33,7 +33,7 @@ TEST(BrokenPipeGuard, MakesItAnErrorAndLeavesNoSignalBehind) {
   pthread_sigmask(SIG_SETMASK, nullptr, &mask);
   EXPECT_EQ(sigismember(&mask, SIGPIPE), 0);
   EXPECT_EXIT(write_to_closed_socket(), testing::KilledBySignal(SIGPIPE), "")
-      << "outside, the signal acts as before";
+      << "outside the guard, the signal acts as before";
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array kNames = {"all_reduce_sum", "broadcast", "all_gather", "barrier"};
 
-// Elements of a tensor of `numel` that member `index` of `n` adds up.
+// The number of elements, of `numel`, that member `index` of `n` sums.
 int64_t shard_numel(int64_t numel, int64_t n, int64_t index) {
   return numel / n + (index < numel % n ? 1 : 0);
 }
@@ -42,12 +42,12 @@ std::ostream& operator<<(std::ostream& out, Collective collective) { return out 
 
 struct Communicator::Call {
   Collective collective;
-  at::Tensor tensor;  // undefined if the members bring none
+  at::Tensor tensor;  // undefined if the members provide none
   int root = -1;      // none
 };
 
-// The backend's exchanges, each waited for: by this thread on CPUs, by the current stream on GPUs. All
-// tensors are flat.
+// The backend's exchanges, each completed before it returns: this thread waits on CPUs, the current stream on
+// GPUs. All tensors are flat.
 class Communicator::Channel {
  public:
   Channel(const c10::intrusive_ptr<c10d::Store>& store, const Group& group, const BackendOptions& options)
@@ -66,10 +66,11 @@ class Communicator::Channel {
     finish(*backend_->broadcast(tensors, options));
   }
 
-  /// `all` holds as many elements of each member as `mine`, one after another.
+  /// `all` holds as many elements of each member as `mine`, concatenated.
   void all_gather(at::Tensor mine, at::Tensor all) { finish(*backend_->_allgather_base(all, mine)); }
 
-  /// Sends `sent[i]` elements to member i and receives `received[i]` from it, one after another.
+  /// Sends `sent[i]` elements to member i and receives `received[i]` from it; both tensors are concatenated
+  /// by member.
   void all_to_all(at::Tensor from, std::vector<int64_t> sent, at::Tensor to, std::vector<int64_t> received) {
     finish(*backend_->alltoall_base(to, from, received, sent));
   }
@@ -80,7 +81,7 @@ class Communicator::Channel {
       work.wait();
       return;
     }
-    // Gloo's own timeout names the reason; ours, a little later, is for what it might miss.
+    // Gloo's own timeout names the reason; this one, slightly later, is for cases that it might miss.
     if (!work.wait(options_.timeout + std::chrono::milliseconds(2000))) throw std::runtime_error("aborted");
   }
 
@@ -95,7 +96,7 @@ Communicator::Communicator(const c10::intrusive_ptr<c10d::Store>& store, Group g
   if (group_.size() == 1) return;
   channel_ = std::make_unique<Channel>(store, group_, options);
   try {
-    barrier().wait();  // NCCL connects at its first call: better here, where the error says so
+    barrier().wait();  // NCCL connects on its first call: do it here, where the error says so
   } catch (const CommError& error) {
     throw CommError(cat("connecting the ", group_.axis, " group: ", error.what()));
   }
@@ -138,7 +139,7 @@ Work Communicator::start(const Call& call, at::Tensor result, std::vector<at::Te
       for (int i = 0; i < group.size(); ++i) {
         const int64_t* theirs = calls.const_data_ptr<int64_t>() + i * std::ssize(fields);
         require<CommError>(std::equal(fields.begin(), fields.end(), theirs), "the ranks of the ", group.axis,
-                           " group do not do the same: ", member_name(group, group.index), " calls ",
+                           " group call different operations: ", member_name(group, group.index), " calls ",
                            call_text(fields.data()), ", ", member_name(group, i), " calls ",
                            call_text(theirs));
       }

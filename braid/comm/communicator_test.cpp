@@ -102,7 +102,7 @@ TEST(Communicator, GroupsOfAMeshDoNotMixUp) {
   });
 }
 
-// Random values of very different sizes, so that every order of adding them has bits of its own.
+// Random values of very different magnitudes, so that every order of addition yields different bits.
 std::vector<at::Tensor> random_terms(int n, int64_t count, at::ScalarType dtype) {
   at::Generator generator = at::detail::createCPUGenerator(static_cast<uint64_t>(count + 7 * n));
   std::vector<at::Tensor> terms;
@@ -173,7 +173,7 @@ TEST_P(Collectives, CountCallsAndBytesByTheFormulas) {
     run_ranks(n, [&](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
       const Sent& sent = kSent.at(n);
       Communicator axis(store, group_of_all(world, "dp"), within(kPlenty), check);
-      EXPECT_EQ(axis.traffic(), CollectiveTraffic{}) << "connecting counts";
+      EXPECT_EQ(axis.traffic(), CollectiveTraffic{}) << "connecting is counted";
       const at::Tensor tensor = at::ones({2, 5});
       axis.all_reduce_sum(tensor).wait();
       EXPECT_EQ(axis.traffic(),
@@ -199,7 +199,7 @@ TEST_P(Collectives, CountCallsAndBytesByTheFormulas) {
   }
 }
 
-// What the kernel has sent over all TCP connections of this process.
+// The bytes that the kernel has sent over all TCP connections of this process.
 int64_t bytes_on_the_wire() {
   int64_t sent = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -311,7 +311,7 @@ TEST(Communicator, ALateRankMakesTheOthersTimeOutWithItsName) {
       });
   EXPECT_FALSE(messages[1].has_value());
   ASSERT_TRUE(messages[0].has_value());
-  EXPECT_THAT(*messages[0], HasSubstr("rank 0 (dp 0) waited 0.2 s to be connected with rank 1 (dp 1)"));
+  EXPECT_THAT(*messages[0], HasSubstr("rank 0 (dp 0) waited 0.2 s to connect to rank 1 (dp 1)"));
 }
 
 TEST(Communicator, ARankThatDoesNotComeToACollectiveEndsItInTime) {

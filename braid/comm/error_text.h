@@ -1,4 +1,4 @@
-// What c10d and Gloo say when something fails, cut down to what a person can use.
+// The error messages of c10d and Gloo, reduced to what is useful to people.
 #pragma once
 
 #include <exception>

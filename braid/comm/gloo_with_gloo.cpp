@@ -9,7 +9,7 @@ namespace braid::comm {
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store, int index,
                                                     int size, const BackendOptions& options) {
   const auto gloo = c10d::ProcessGroupGloo::Options::create(options.timeout);
-  gloo->threads = 1;  // collectives of a group run in order anyway
+  gloo->threads = 1;  // a group's collectives run in order anyway
   if (options.interfaces.empty()) {
     gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.local_address));
   } else {

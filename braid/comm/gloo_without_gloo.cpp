@@ -7,8 +7,8 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10
                                                     int /*index*/, int /*size*/,
                                                     const BackendOptions& /*options*/) {
   throw ConfigError(
-      "this braid was built without Gloo, so ranks on CPUs cannot talk to one another: install libgloo-dev "
-      "and build with "
+      "this braid was built without Gloo, so CPU ranks cannot communicate: install libgloo-dev and build "
+      "with "
       "-DBRAID_WITH_GLOO=ON, or use --device cuda");
 }
 

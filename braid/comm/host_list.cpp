@@ -9,14 +9,14 @@
 namespace braid::comm {
 namespace {
 
-// A list this long is damaged text or an attack, not a cluster.
+// A longer list is damaged text or an attack, not a cluster.
 constexpr size_t kMostHosts = 100'000;
 
 [[noreturn]] void refuse(std::string_view text, std::string_view why) {
   throw ConfigError(cat("Slurm list '", text, "' cannot be read: ", why));
 }
 
-// Cut at commas outside brackets, so that "a[1,2],b" has two pieces.
+// Splits at commas outside brackets, so that "a[1,2],b" has two pieces.
 std::vector<std::string_view> top_level_pieces(std::string_view text) {
   std::vector<std::string_view> pieces;
   size_t begin = 0;
@@ -26,7 +26,7 @@ std::vector<std::string_view> top_level_pieces(std::string_view text) {
       pieces.push_back(text.substr(begin, i - begin));
       begin = i + 1;
     } else if (text[i] == '[') {
-      if (inside) refuse(text, "a bracket inside a bracket");
+      if (inside) refuse(text, "nested brackets");
       inside = true;
     } else if (text[i] == ']') {
       if (!inside) refuse(text, "']' without '['");
@@ -42,7 +42,7 @@ std::string padded(int64_t number, size_t width) {
   return digits.size() < width ? std::string(width - digits.size(), '0') + digits : digits;
 }
 
-// What stands in one pair of brackets: "01-03,7" gives 01, 02, 03, 7.
+// Expands the contents of one pair of brackets: "01-03,7" gives 01, 02, 03, 7.
 std::vector<std::string> numbers(std::string_view inside, std::string_view text) {
   std::vector<std::string> result;
   for (const std::string& range : split(inside, ',')) {
@@ -50,8 +50,8 @@ std::vector<std::string> numbers(std::string_view inside, std::string_view text)
     const std::optional<int64_t> first = parse_int(ends.front());
     const std::optional<int64_t> last = parse_int(ends.back());
     if (ends.size() > 2 || !first || !last || *first < 0)
-      refuse(text, cat("'", range, "' is no number or range"));
-    if (*last < *first) refuse(text, cat("range '", range, "' runs backwards"));
+      refuse(text, cat("'", range, "' is not a number or range"));
+    if (*last < *first) refuse(text, cat("range '", range, "' is descending"));
     if (static_cast<uint64_t>(*last - *first) >= kMostHosts) refuse(text, "more than 100000 hosts");
     for (int64_t number = *first; number <= *last; ++number) {
       result.push_back(padded(number, ends.front().size()));
@@ -106,7 +106,7 @@ std::vector<int> expand_tasks_per_node(std::string_view text) {
     if (!count || !repeat || *count < 1 || *repeat < 1 || *count > INT32_MAX ||
         *repeat > static_cast<int64_t>(kMostHosts) ||
         tasks.size() + static_cast<size_t>(*repeat) > kMostHosts) {
-      refuse(text, cat("'", piece, "' is no count of tasks"));
+      refuse(text, cat("'", piece, "' is not a count of tasks"));
     }
     tasks.insert(tasks.end(), static_cast<size_t>(*repeat), static_cast<int>(*count));
   }

@@ -7,10 +7,9 @@
 
 namespace braid::comm {
 
-/// The hosts of a Slurm host list, in its order. Several brackets in one name multiply, the last one
-/// running fastest, and numbers keep the width they are written with ("n[08-10]" gives n08, n09, n10).
-/// Throws ConfigError on an empty list, an unclosed bracket, a range that runs backwards, or more than
-/// 100,000 hosts.
+/// The hosts of a Slurm host list, in its order. Several brackets in one name multiply, with the last one
+/// varying fastest, and numbers keep their written width ("n[08-10]" gives n08, n09, n10).
+/// Throws ConfigError on an empty list, an unclosed bracket, a descending range, or more than 100,000 hosts.
 std::vector<std::string> expand_host_list(std::string_view text);
 
 /// Tasks on each node: "2(x3),1" gives 2, 2, 2, 1.

@@ -22,7 +22,7 @@ TEST(HostList, ExpandsEveryFormSlurmWrites) {
   EXPECT_EQ(expand_host_list("x-[5]-y"), Hosts({"x-5-y"}));
 }
 
-TEST(HostList, RefusesDamagedLists) {
+TEST(HostList, RejectsDamagedLists) {
   for (const char* text : {"", "a,", "a[1", "a1]", "a[1[2]]", "a[2-1]", "a[x]", "a[1-2-3]", "a[]",
                            "a[0-999999]", "a[0-999]b[0-999]", "a[-3]"}) {
     SCOPED_TRACE(text);
@@ -40,7 +40,7 @@ TEST(TasksPerNode, ExpandsRepeats) {
   EXPECT_THAT(expand_tasks_per_node("2(x3),1"), ElementsAre(2, 2, 2, 1));
 }
 
-TEST(TasksPerNode, RefusesDamagedLists) {
+TEST(TasksPerNode, RejectsDamagedLists) {
   for (const char* text : {"", "2(x", "2(x)", "x", "0", "2(x0)", "2(x3),", "-1", "1(x999999999)"}) {
     EXPECT_THROW(expand_tasks_per_node(text), ConfigError) << text;
   }

@@ -19,8 +19,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostFormats = 16;
 
-// Gloo takes tags of 31 bits: upwards | kind (2) | format (4) | tag (24). The kinds leave one value for the
-// link's own messages.
+// Gloo has 31-bit tags: upwards | kind (2) | format (4) | tag (24). The kinds leave one value for the link's
+// own messages.
 constexpr int kFormatShift = 24;
 constexpr int kKindShift = 28;
 constexpr int kUpwardsBit = 1 << 30;
@@ -31,7 +31,7 @@ static_assert(kTagCount == 1 << kFormatShift);
 static_assert(kMostFormats == 1 << (kKindShift - kFormatShift));
 static_assert(static_cast<int>(MessageKind::kTiedGradient) < kControlKind);
 
-// One year: the watch outlives the run, and the library adds it to the current time without overflow.
+// One year: the watch outlasts the run, and the library can add it to the current time without overflow.
 constexpr milliseconds kForever = std::chrono::hours(24 * 365);
 
 constexpr int64_t kHelloMark = 0x6272616964;
@@ -45,7 +45,7 @@ std::string formats_text(const std::vector<MessageFormat>& formats) {
   return text;
 }
 
-// {mark, from, to, count, dtype and numel of each format}: of one size whatever the formats, so it cannot
+// {mark, from, to, count, dtype and numel of each format}: of the same size for all formats, so it cannot
 // overrun.
 std::vector<int64_t> hello(const Edge& edge, const std::vector<MessageFormat>& formats) {
   std::vector<int64_t> fields = {kHelloMark, edge.from, edge.to, static_cast<int64_t>(formats.size())};
@@ -90,7 +90,7 @@ void LinkState::connect(const c10::intrusive_ptr<c10d::Store>& store) {
     const int peer = sends ? edge.to : edge.from;
     Channel channel = {.backend = mesh, .peer_in_backend = peer};
     if (!mesh) {
-      // NCCL knows no tags and serves one communicator's messages in order: each direction has its own.
+      // NCCL has no tags and processes one communicator's messages in order, so each direction has its own.
       const Group pair = {
           .axis = cat(group_.axis, " edge ", edge.from, "->", edge.to),
           .ranks = {group_.ranks[static_cast<size_t>(edge.from)], group_.ranks[static_cast<size_t>(edge.to)]},
@@ -107,7 +107,7 @@ void LinkState::try_edges() {
   for (const Edge& edge : options_.edges) {
     if (edge.from == group_.index || edge.to == group_.index) try_edge(edge);
   }
-  // Only now, so that the other end has heard what differs too.
+  // Only now, so that the other end has received the difference as well.
   require<ShapeError>(mismatch_.empty(), mismatch_);
 }
 
@@ -132,7 +132,7 @@ void LinkState::try_edge(const Edge& edge) {
   const at::Tensor arrived = message.cpu();
   fields.assign(arrived.const_data_ptr<int64_t>(), arrived.const_data_ptr<int64_t>() + kHelloFields);
   require<CommError>(fields[0] == kHelloMark && fields[1] == edge.from && fields[2] == edge.to, name,
-                     " delivered something else than the greeting of that edge");
+                     " delivered something other than the greeting of that edge");
   const std::vector<MessageFormat> theirs = formats_of(fields);
   if (theirs != options_.formats) {
     mismatch_ += cat(mismatch_.empty() ? "" : "; ", name, ": the sender's messages are ",
@@ -145,7 +145,7 @@ void LinkState::watch_neighbours() {
   for (const auto& [key, channel] : channels_) peers.insert(key.first);
   try {
     for (const int peer : peers) {
-      // Either direction's channel will do: Gloo connects pairs.
+      // The channel of either direction will do: Gloo connects pairs.
       const auto channel = channels_.lower_bound({peer, Direction::kSend});
       std::vector<at::Tensor> unused = {at::empty({1}, at::kByte)};
       Watch& watched = watches_[peer];
@@ -196,12 +196,12 @@ int LinkState::wire_tag(const MessageRoute& route, const at::Tensor& tensor, int
   const MessageFormat format = {.dtype = tensor.scalar_type(), .numel = tensor.numel()};
   const auto found = std::find(options_.formats.begin(), options_.formats.end(), format);
   require<ShapeError>(found != options_.formats.end(), "a pipeline message of ", format.numel, " x ",
-                      c10::toString(format.dtype), " was not agreed upon; agreed are ",
-                      formats_text(options_.formats));
+                      c10::toString(format.dtype),
+                      " is not one of the agreed formats: ", formats_text(options_.formats));
   require<ShapeError>(tensor.is_contiguous(), "a pipeline message must be contiguous, got sizes ",
                       tensor.sizes(), " with strides ", tensor.strides());
   require<ShapeError>(tensor.device().type() == options_.backend.device.type(),
-                      "a pipeline message must lie on ", options_.backend.device.str(), ", got one on ",
+                      "a pipeline message must be on ", options_.backend.device.str(), ", got one on ",
                       tensor.device().str());
   const bool upwards = (route.direction == Direction::kSend) == (group_.index < route.peer);
   return static_cast<int>(tag) | static_cast<int>(found - options_.formats.begin()) << kFormatShift |
@@ -236,7 +236,7 @@ uint64_t LinkState::begin(const MessageRoute& route, const at::Tensor& tensor, i
   {
     const std::lock_guard lock(mutex_);
     require<CommError>(!failure_, member_name(group_, group_.index),
-                       ": the pipeline link has failed before: ", failure_.value_or(""));
+                       ": the pipeline link failed earlier: ", failure_.value_or(""));
   }
   Message message = {.tensor = tensor, .work = {}, .route = route, .start_error = ""};
   try {
@@ -244,11 +244,11 @@ uint64_t LinkState::begin(const MessageRoute& route, const at::Tensor& tensor, i
   } catch (const InternalError&) {
     throw;
   } catch (const std::exception& error) {
-    message.start_error = short_reason(error);  // for wait, which can say what the message was for
+    message.start_error = short_reason(error);  // for wait, which can say what the message was
   }
   const std::lock_guard lock(mutex_);
   const uint64_t id = next_id_++;
-  // The watch did not see this one, and its wait must not last.
+  // The watch did not know this message, whose wait must not last either.
   if (message.work && gone_.contains(route.peer)) message.work->abort();
   in_flight_.emplace(id, std::move(message));
   return id;
@@ -265,7 +265,7 @@ void LinkState::wait(uint64_t id, const std::function<std::string()>& describe) 
   std::string reason = message.start_error;
   try {
     if (message.work && options_.backend.device.is_cpu()) {
-      // A wait that a watch cut short may belong to a message that was complete before its sender ended.
+      // A wait that a watch interrupted may belong to a message that was complete before its sender ended.
       arrived = message.work->wait(options_.backend.timeout) || message.work->wait(milliseconds(1));
     } else if (message.work) {
       message.work->wait();  // the stream waits, not the host
@@ -288,9 +288,9 @@ void LinkState::wait(uint64_t id, const std::function<std::string()>& describe) 
                          describe(), " ", other_end(message.route.direction, message.route.peer), ": ");
   if (waited >= options_.backend.timeout) {
     text += cat("no answer within the timeout; rank ", peer_rank,
-                " is stopped, stuck or far behind, see its log");
+                " is stopped, stuck or far behind; see its log");
   } else {
-    text += cat("rank ", peer_rank, " ended or gave up (", gone.empty() ? reason : gone, "), see its log");
+    text += cat("rank ", peer_rank, " ended or gave up (", gone.empty() ? reason : gone, "); see its log");
   }
   fail(text);
 }

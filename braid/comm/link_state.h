@@ -1,4 +1,4 @@
-// What a pipeline link and its pending messages share. For pipeline_link.cpp alone.
+// The state that a pipeline link shares with its pending messages. Only for pipeline_link.cpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,9 +19,9 @@ namespace braid::comm::detail {
 
 /// The backends, the messages in flight, and one watch per neighbour.
 ///
-/// A watch is a receive that nobody will ever answer, waited for by a thread of its own. When the neighbour's
-/// process ends, Gloo fails every operation that has not begun to move bytes, but forgets those that have:
-/// their waiters would sit out the whole timeout. The watch never begins to move bytes, so it always hears,
+/// A watch is a receive that is never answered, with a thread of its own waiting for it. When the neighbour's
+/// process ends, Gloo fails every operation that has not begun to move bytes, but not those that have: their
+/// waiters would wait for the full timeout. The watch never begins to move bytes, so it is always notified,
 /// and then wakes the others.
 class LinkState {
  public:
@@ -30,10 +30,10 @@ class LinkState {
   LinkState(const LinkState&) = delete;
   LinkState& operator=(const LinkState&) = delete;
 
-  /// Begins a message; returns the id under which to wait for it.
+  /// Starts a message; returns the id with which to wait for it.
   uint64_t begin(const MessageRoute& route, const at::Tensor& tensor, int64_t tag);
 
-  /// Waits for message `id` and forgets it.
+  /// Waits for message `id` and removes it.
   void wait(uint64_t id, const std::function<std::string()>& describe);
 
   /// Ends the watches. Messages in flight stay.
@@ -44,7 +44,7 @@ class LinkState {
     at::Tensor tensor;
     c10::intrusive_ptr<c10d::Work> work;
     MessageRoute route;
-    std::string start_error;  // why it could not begin; then there is no work
+    std::string start_error;  // why it could not be started; then there is no work
   };
   struct Channel {
     c10::intrusive_ptr<c10d::Backend> backend;
@@ -69,13 +69,13 @@ class LinkState {
   const Group group_;
   const PipelineLinkOptions options_;
   std::map<std::pair<int, Direction>, Channel> channels_;  // by peer and direction
-  std::string mismatch_;                                   // of formats, found while trying the edges
+  std::string mismatch_;                                   // of formats, found while testing the edges
 
-  std::mutex mutex_;                                 // guards what follows
-  std::unordered_map<uint64_t, Message> in_flight_;  // dropped messages stay here to the end
+  std::mutex mutex_;                                 // guards the following members
+  std::unordered_map<uint64_t, Message> in_flight_;  // dropped messages stay here until the link ends
   uint64_t next_id_ = 1;
-  std::map<int, std::string> gone_;     // peers whose connection ended, and how
-  std::optional<std::string> failure_;  // the first one; the link is unusable after it
+  std::map<int, std::string> gone_;     // peers whose connection ended, and the reason
+  std::optional<std::string> failure_;  // the first one; it makes the link unusable
   bool stopping_ = false;
 
   std::map<int, Watch> watches_;  // by peer

@@ -36,7 +36,8 @@ std::shared_ptr<Operation> ended_operation(at::Tensor result) {
 std::optional<std::string> Runner::perform(const Task& task) {
   const std::string call =
       cat(member_name(group_, group_.index), ": ", task.name, " over ranks ", ranks_text(group_));
-  if (first_failure_) return cat(call, " was not begun, as the communicator had failed: ", *first_failure_);
+  if (first_failure_)
+    return cat(call, " was not started, because the communicator had failed: ", *first_failure_);
   const Clock::time_point begin = Clock::now();
   try {
     task.run();

@@ -1,4 +1,5 @@
-// How a communicator's operations run: in order, beside the caller. For communicator.cpp and work.cpp alone.
+// How a communicator's operations run: in order, concurrently with the caller. Only for communicator.cpp and
+// work.cpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +14,7 @@
 
 namespace braid::comm::detail {
 
-/// One collective operation from its start to its wait.
+/// A collective operation, from its start to its wait.
 class Operation {
  public:
   Operation() = default;
@@ -21,7 +22,7 @@ class Operation {
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
-  /// The result, when it is there (CPU) or ordered before the current stream (GPU). At most once.
+  /// The result, once it is available (CPU) or ordered before the current stream (GPU). Call at most once.
   /// Throws CommError.
   virtual at::Tensor wait() = 0;
 };
@@ -31,7 +32,7 @@ std::shared_ptr<Operation> ended_operation(at::Tensor result);
 
 enum class Wait { kStream, kHost };
 
-/// What an operation does.
+/// The work of an operation.
 struct Task {
   std::string name;
   std::function<void()> run;        // exchanges, waiting for each
@@ -40,7 +41,7 @@ struct Task {
   Wait gpu_wait = Wait::kStream;
 };
 
-/// Runs tasks one after another in the order of their start. After one that failed the others fail too: with
+/// Runs tasks one after another in the order of their start. After a failure all others fail too: with
 /// members out of step Gloo would end the process.
 class Runner {
  public:
@@ -52,7 +53,7 @@ class Runner {
   virtual std::shared_ptr<Operation> start(Task task) = 0;
 
  protected:
-  /// Runs a task; returns what its wait shall throw, if it failed.
+  /// Runs a task; if it failed, returns the message that its wait throws.
   std::optional<std::string> perform(const Task& task);
 
   const Group group_;
@@ -62,7 +63,7 @@ class Runner {
   std::optional<std::string> first_failure_;
 };
 
-/// Runs tasks in a thread of its own. The destructor returns when all have ended.
+/// Runs tasks in a thread of its own. The destructor returns when all have completed.
 std::unique_ptr<Runner> make_thread_runner(const Group& group, const BackendOptions& options);
 
 /// Runs tasks in the calling thread, but on a stream of its own, after the current stream's work so far.

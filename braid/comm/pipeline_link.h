@@ -1,8 +1,8 @@
-// Messages between pipeline stages: activations one way, gradients the other.
+// Messages between pipeline stages: activations in one direction, gradients in the other.
 //
-// Each message is matched by sender, receiver, kind, format and tag, so messages may be in flight both ways
-// at once, and in any order, also between two ranks only. All edges are connected and tried before the
-// constructor returns.
+// Each message is matched by sender, receiver, kind, format and tag, so messages may be in flight in both
+// directions at once and in any order, even between just two ranks. All edges are connected and tested before
+// the constructor returns.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,12 +22,12 @@ namespace braid::comm {
 enum class MessageKind {
   kActivation,
   kGradient,      // of a stage's input
-  kTiedGradient,  // of the one matrix of tied embeddings, between the model's ends
+  kTiedGradient,  // of the shared matrix of tied embeddings, between the model's ends
 };
 
 enum class Direction { kSend, kReceive };
 
-/// What messages look like. Gloo ends the process on a message longer than its receiver's buffer and takes
+/// The format of a message. Gloo ends the process on a message longer than its receiver's buffer and accepts
 /// a shorter one silently, so both ends agree on the formats before the first message, and each message
 /// carries its format's number.
 struct MessageFormat {
@@ -45,8 +45,8 @@ struct Edge {
   friend auto operator<=>(const Edge&, const Edge&) = default;
 };
 
-/// Both directions between each stage and the next, the last and the first included: what looped (VPP) and
-/// V-shaped placements need. Ascending and without repeats; empty for one stage.
+/// Both directions between each stage and the next, including the last and the first: what looped (VPP) and
+/// V-shaped placements need. Ascending and without duplicates; empty for one stage.
 std::vector<Edge> ring_edges(int stages);
 
 struct PipelineLinkOptions {
@@ -55,7 +55,7 @@ struct PipelineLinkOptions {
   std::vector<Edge> edges;             // the same on all ranks; ring_edges(p) if empty
 };
 
-/// Where a message goes and what it is, seen from one rank.
+/// A message's direction, peer and kind, as seen from one rank.
 struct MessageRoute {
   Direction direction = Direction::kSend;
   int peer = 0;  // index in the pipeline group
@@ -67,35 +67,35 @@ struct MessageRoute {
 /// "to stage 1: activation", "from stage 0: tied gradient"
 std::ostream& operator<<(std::ostream& out, const MessageRoute& route);
 
-/// Messages and bytes by route: those of the tensors, each counted on both its ends.
+/// Messages and bytes by route: only those of the tensors, each counted at both ends.
 using MessageTraffic = Traffic<MessageRoute>;
 
-/// Tags lie in [0, kTagCount). A tag may be used again, even while a message with it is in flight: then
-/// order decides.
+/// Tags are in [0, kTagCount). A tag may be reused, even while a message with it is in flight: messages then
+/// match in order.
 inline constexpr int64_t kTagCount = int64_t{1} << 24;
 
 namespace detail {
 class LinkState;
 }
 
-/// A message on its way. Keeps its tensor alive. Dropped without wait (as an exception unwinds), it neither
-/// waits nor communicates: the link then keeps message and tensor until it ends itself.
+/// A message in flight. Keeps its tensor alive. If dropped without wait (when an exception unwinds), it
+/// neither waits nor communicates: the link then keeps message and tensor until its own end.
 class [[nodiscard]] Pending {
  public:
-  Pending() = default;  // nothing on its way: wait returns at once
+  Pending() = default;  // nothing in flight: wait returns immediately
   ~Pending() = default;
   Pending(Pending&& other) noexcept;
   Pending& operator=(Pending&& other) noexcept;
 
-  /// CPU: returns once the message has arrived (receive) or its tensor may be changed again (send, which
-  /// needs the receiver's receive). GPU: makes the current stream wait for that and returns; NCCL's
-  /// watchdog keeps the timeout.
+  /// CPU: returns once the message has arrived (receive) or its tensor may be modified again (send, which
+  /// needs the peer's receive). GPU: makes the current stream wait for that and returns; NCCL's watchdog
+  /// enforces the timeout.
   /// Throws CommError within the link's timeout if the peer does not answer, and within a second or two if
   /// it has died: "rank 1 (pp 1) waited 300.0 s for <describe()> from rank 0 (pp 0): ...". `describe` is
   /// called only then.
   void wait(const std::function<std::string()>& describe);
 
-  /// Whether wait has returned. A backend's progress in between cannot be asked for: Gloo does not tell.
+  /// Whether wait has returned. Gloo provides no way to query a message's progress before that.
   bool done() const { return state_ == nullptr; }
 
  private:
@@ -105,12 +105,12 @@ class [[nodiscard]] Pending {
   uint64_t id_ = 0;
 };
 
-/// One rank's end of the pipeline's edges. Used from one thread at a time. Before the last rank lets go of
-/// its link all ranks should meet (Communicator::barrier), so that no process ends while another still
-/// waits for its last message. The destructor sends nothing and does not wait for messages.
+/// One rank's end of the pipeline's edges. Used from one thread at a time. Before any rank destroys its link,
+/// all ranks should synchronise (Communicator::barrier), so that no process ends while another still waits
+/// for its last message. The destructor sends nothing and does not wait for messages.
 class PipelineLink {
  public:
-  /// Connects all edges, in ascending order on every rank, and passes one small message over each.
+  /// Connects all edges, in ascending order on every rank, and sends one small message over each.
   /// Collective over `group`, whose store must not have seen a link for this axis and first rank before.
   /// Throws CommError naming the missing ranks or the edge that failed; ShapeError, on both ends of an
   /// edge, if their formats differ; ConfigError if there are no formats or more than 16.
@@ -119,17 +119,16 @@ class PipelineLink {
   PipelineLink(const PipelineLink&) = delete;
   PipelineLink& operator=(const PipelineLink&) = delete;
 
-  /// Begins to send `tensor` to stage `peer` and returns. The tensor must not be changed until the message
-  /// was waited for. NCCL does not look at tags: there, messages of one edge match in the order of the
-  /// calls.
-  /// Throws ShapeError unless the tensor is contiguous and of one of the formats, CommError if the link has
-  /// failed before. That the peer is gone is for wait to say.
+  /// Starts sending `tensor` to stage `peer` and returns. The tensor must not be modified until wait has
+  /// returned. NCCL ignores tags: there, messages of one edge match in the order of the calls.
+  /// Throws ShapeError unless the tensor is contiguous and of one of the formats, CommError if the link
+  /// failed earlier. A peer that is gone is reported by wait.
   Pending send(const at::Tensor& tensor, int peer, MessageKind kind, int64_t tag);
 
-  /// Begins to receive into `into` from stage `peer` and returns; as send otherwise.
+  /// Starts receiving into `into` from stage `peer` and returns; otherwise like send.
   Pending receive(const at::Tensor& into, int peer, MessageKind kind, int64_t tag);
 
-  /// The messages since the constructor returned. Counted when send and receive return.
+  /// The messages since the constructor returned, counted when send and receive return.
   const MessageTraffic& traffic() const { return traffic_; }
 
  private:

@@ -1,5 +1,5 @@
-// Messages between two processes over loopback: latency, bandwidth one way and both ways, and what waiting
-// costs. Rank 1 is forked before anything of libtorch runs, and answers until rank 0 closes.
+// Messages between two processes over loopback: latency, bandwidth in one and in both directions, and the
+// cost of waiting. Rank 1 is forked before any libtorch code runs, and answers until rank 0 closes.
 #include <ATen/ATen.h>
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
@@ -56,7 +56,8 @@ void exchange(PipelineLink& link, const at::Tensor& out, at::Tensor& in, int pee
   move(std::move(sent));
 }
 
-// Rank 1: plays the part it is told for messages of the told size until one begins with a negative number.
+// Rank 1: plays the requested part with messages of the requested size until one begins with a negative
+// number.
 void answer(PipelineLink& link) {
   at::Tensor control = at::zeros({kControl.numel}, kControl.dtype);
   for (;;) {
@@ -114,7 +115,7 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// A second of waiting for a message: the processor time of all threads of this process counts.
+// A second of waiting for a message: measures the processor time of all threads of this process.
 void wait_a_second(benchmark::State& state, PipelineLink& link) {
   at::Tensor in = at::zeros({1});
   double cpu = 0;

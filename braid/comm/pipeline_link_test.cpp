@@ -75,7 +75,7 @@ TEST_P(Messages, OfEverySizeAndDtypeGoBothWaysAtOnce) {
         EXPECT_FALSE(one.done());
         one.wait(kNoDescription);
         EXPECT_TRUE(one.done());
-        one.wait(kNoDescription);  // a second wait has nothing to do
+        one.wait(kNoDescription);  // a second wait returns immediately
       }
       EXPECT_TRUE(at::equal(activation, content(format, down, MessageKind::kActivation, 1)));
       EXPECT_TRUE(at::equal(gradient, content(format, up, MessageKind::kGradient, 1)));
@@ -122,7 +122,7 @@ TEST_P(Messages, AreCountedByDirectionPeerAndKind) {
   const int n = GetParam();
   run_ranks(n, [n](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
     PipelineLink link(store, group_of_all(world, "pp"), options_for({{at::kFloat, 100}, {at::kBFloat16, 7}}));
-    EXPECT_EQ(link.traffic(), MessageTraffic{}) << "connecting counts";
+    EXPECT_EQ(link.traffic(), MessageTraffic{}) << "connecting is counted";
     const int up = (world.rank + 1) % n;
     const int down = (world.rank + n - 1) % n;
     std::vector<Pending> pending;
@@ -152,7 +152,7 @@ TEST_P(Messages, AreCountedByDirectionPeerAndKind) {
     }
     EXPECT_THROW((void)link.send(at::ones({8}), up, MessageKind::kActivation, 0), ShapeError);
     EXPECT_EQ((link.traffic() - before).tallies.size(), world.rank == 0 || world.rank == n - 1 ? 2u : 0u)
-        << "what was not sent counts";
+        << "unsent messages are counted";
   });
 }
 
@@ -238,7 +238,7 @@ TEST(PipelineLink, TimeoutsNameRankPeerActionAndTime) {
   const auto begin = std::chrono::steady_clock::now();
   const auto messages = run_failing_ranks(2, [](const World& world,
                                                 const c10::intrusive_ptr<c10d::Store>& store) {
-    // Stage 0 is global rank 10, to see that both numbers are told.
+    // Stage 0 is global rank 10, to check that both numbers are reported.
     const Group group = {.axis = "pp", .ranks = {10, 11}, .index = world.rank};
     PipelineLink link(store, group, options_for({{at::kFloat, 8}}, milliseconds(400)));
     if (world.rank == 1) {
@@ -282,7 +282,7 @@ TEST(PipelineLink, AfterAFailureTheLinkSaysWhatFailedFirst) {
         (void)link.send(at::zeros({8}), 1, MessageKind::kActivation, 0);
         ADD_FAILURE() << "accepted";
       } catch (const CommError& error) {
-        EXPECT_THAT(error.what(), HasSubstr("has failed before: rank 0 (pp 0) waited 0.3 s for RECV_B"));
+        EXPECT_THAT(error.what(), HasSubstr("failed earlier: rank 0 (pp 0) waited 0.3 s for RECV_B"));
       }
     } else {
       std::this_thread::sleep_for(milliseconds(600));
@@ -320,7 +320,7 @@ TEST(PipelineLink, PendingMessagesMayOutliveTheLinkAndBeDropped) {
         const Pending dropped_send = link.send(at::ones({1 << 20}), other, MessageKind::kActivation, 0);
         const Pending never_matched = link.receive(at::empty({1 << 20}), other, MessageKind::kActivation, 1);
       }
-      // The dropped messages do not stand in the way of this one.
+      // The dropped messages do not interfere with this one.
       at::Tensor tensor = at::zeros({1 << 20});
       Pending sent = link.send(at::full({1 << 20}, 7.0f), other, MessageKind::kActivation, 2);
       link.receive(tensor, other, MessageKind::kActivation, 2).wait(kNoDescription);

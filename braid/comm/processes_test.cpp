@@ -1,4 +1,4 @@
-// Two ranks as two processes, one of which is stopped or killed: what the other says, and how soon.
+// Two ranks as two processes, one of which is stopped or killed: what the other reports, and how soon.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kModeVariable = "BRAID_TEST_PEER_MODE";
 constexpr const char* kPortVariable = "BRAID_TEST_PEER_PORT";
 constexpr MessageFormat kSmall = {at::kFloat, 16};
-constexpr MessageFormat kHuge = {at::kFloat, 16 << 20};  // far more than the sockets' buffers hold
+constexpr MessageFormat kHuge = {at::kFloat, 16 << 20};  // far more than the socket buffers hold
 constexpr milliseconds kLong = milliseconds(60'000);
 const Group kBoth = {.axis = "pp", .ranks = {0, 1}, .index = 0};
 
@@ -58,7 +58,7 @@ Ends connect(const World& world, milliseconds timeout) {
   return ends;
 }
 
-// Rank 1: this program once more, running only the test below.
+// Rank 1: this program again, running only the test below.
 class Peer {
  public:
   Peer(const char* mode, int port) {
@@ -90,7 +90,7 @@ class Peer {
   pid_t pid_;
 };
 
-// The peer's part, by mode. Not a test of its own: it runs in the process that Peer starts.
+// The peer's part, by mode. Not a test in its own right: it runs in the process that Peer starts.
 TEST(Processes, DISABLED_Peer) {
   const std::string mode = std::getenv(kModeVariable);
   const Ends ends = connect(world_of(1, std::atoi(std::getenv(kPortVariable))), kLong);
@@ -148,7 +148,7 @@ TEST(Processes, APeerKilledInTheMiddleOfASendEndsItAtOnce) {
   const World world = listening_world();
   const Peer peer("receive", world.master_port);
   const Ends ends = connect(world, kLong);
-  peer.await_stop();  // its receive is posted, and nobody reads
+  peer.await_stop();  // its receive is posted, but it does not read
   std::this_thread::sleep_for(milliseconds(100));
   Pending pending = ends.link->send(at::zeros({kHuge.numel}), 1, MessageKind::kActivation, 0);
   std::this_thread::sleep_for(milliseconds(200));

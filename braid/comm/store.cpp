@@ -43,14 +43,14 @@ c10::intrusive_ptr<c10d::Store> host_store(const World& world, milliseconds time
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(world.master_port);
   options.isServer = true;
-  options.waitWorkers = false;  // the handshake waits, and says for whom
+  options.waitWorkers = false;  // the handshake waits, and names the missing ranks
   options.timeout = timeout;
   options.masterListenFd = listener.release();
   return c10::make_intrusive<c10d::TCPStore>(std::move(address), options);
 }
 
-// The address at which rank 0 answers. Asking first, with a socket of our own, keeps the time limit exact and
-// the reason plain.
+// The address at which rank 0 answers. Trying a plain socket first keeps the time limit exact and the reason
+// clear.
 std::string find_host(const World& world, Clock::time_point deadline, milliseconds timeout) {
   milliseconds pause(20);
   std::string reason;
@@ -63,14 +63,14 @@ std::string find_host(const World& world, Clock::time_point deadline, millisecon
         reason = *refusal;
       }
     } catch (const CommError& error) {
-      reason = error.what();  // a name service may come up later than the ranks do
+      reason = error.what();  // a name service may start later than the ranks
     }
     std::this_thread::sleep_for(std::min(pause, left_until(deadline)));
     pause = std::min(pause * 2, milliseconds(500));
   } while (Clock::now() < deadline);
   throw CommError(cat("rank ", world.rank, " found no rank 0 at ", world.master_addr, " port ",
                       world.master_port, " within ", seconds_text(timeout), " (", reason,
-                      "): is rank 0 running, and are MASTER_ADDR and MASTER_PORT its own?"));
+                      "): is rank 0 running, and are MASTER_ADDR and MASTER_PORT correct?"));
 }
 
 c10::intrusive_ptr<c10d::Store> join_store(const World& world, milliseconds timeout) {
@@ -80,9 +80,8 @@ c10::intrusive_ptr<c10d::Store> join_store(const World& world, milliseconds time
   options.port = static_cast<uint16_t>(world.master_port);
   options.waitWorkers = false;
   options.timeout = timeout;
-  // The client waits without limit for the server's first word, which some other program on that port never
-  // says. So it begins in a thread of its own, left behind in that case: it holds a socket and nothing of
-  // ours.
+  // The client waits indefinitely for the server's first message, which another program on that port never
+  // sends. So it starts in a thread of its own, which is abandoned in that case: it holds only a socket.
   std::promise<c10::intrusive_ptr<c10d::Store>> promise;
   std::future<c10::intrusive_ptr<c10d::Store>> store = promise.get_future();
   std::thread([promise = std::move(promise), address, options]() mutable {
@@ -95,11 +94,11 @@ c10::intrusive_ptr<c10d::Store> join_store(const World& world, milliseconds time
   require<CommError>(
       store.wait_until(deadline) == std::future_status::ready, "rank ", world.rank, " reached ", address,
       " port ", world.master_port, ", but no braid answered there within ", seconds_text(timeout),
-      ": another program has this port, or rank 0 is stopped; check MASTER_ADDR and MASTER_PORT");
+      ": another program uses this port, or rank 0 is stopped; check MASTER_ADDR and MASTER_PORT");
   return store.get();
 }
 
-// What one rank says of itself. Compared field by field, so each has a name for messages.
+// One rank's description of itself. Compared field by field, so each field has a name for messages.
 struct Record {
   std::string host, pid, world_size, run_id, version, fingerprint, nonce;
 };
@@ -112,7 +111,7 @@ std::string encode(const Record& record) {
   std::string text;
   for (const auto field : kFields) {
     require<InternalError>((record.*field).find(kSeparator) == std::string::npos,
-                           "a rank's record holds a separator");
+                           "a rank's record contains a separator");
     text += record.*field + kSeparator;
   }
   return text;
@@ -120,9 +119,9 @@ std::string encode(const Record& record) {
 
 Record decode(const std::string& text, int rank) {
   const std::vector<std::string> pieces = split(text, kSeparator);
-  // Another braid version may write other fields: that alone is the news.
+  // Another braid version may write other fields; that is then the difference to report.
   require<CommError>(pieces.size() == kFields.size() + 1, "rank ", rank,
-                     " runs a braid that starts up differently: use one version");
+                     " runs a braid with another startup protocol: use the same version on all ranks");
   Record record;
   for (size_t i = 0; i < kFields.size(); ++i) record.*kFields[i] = pieces[i];
   return record;
@@ -153,7 +152,7 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return text;
 }
 
-// "braid version: rank 0 has 1, rank 2 has 2" or nothing where all agree.
+// "braid version: rank 0 has 1, rank 2 has 2", or nothing if all agree.
 std::string difference(const std::vector<Record>& records, const char* what, std::string Record::*field) {
   std::map<std::string, std::vector<int>> holders;
   for (size_t rank = 0; rank < records.size(); ++rank)
@@ -169,8 +168,8 @@ std::string difference(const std::vector<Record>& records, const char* what, std
 }
 
 struct Verdict {
-  std::string text;  // empty if all is well, else what all ranks are to be told
-  int readers = 0;   // ranks that are there to be told
+  std::string text;  // empty if all ranks agree, else the message for all ranks
+  int readers = 0;   // ranks present to read it
 };
 
 Verdict judge(c10d::Store& store, const World& world, milliseconds timeout) {
@@ -208,8 +207,8 @@ Verdict judge(c10d::Store& store, const World& world, milliseconds timeout) {
   return verdict;
 }
 
-// Rank 0's store must outlive the others' reading, or they would see a lost connection in place of the
-// verdict.
+// Rank 0's store must exist until the others have read the verdict; otherwise they would see a lost
+// connection instead.
 void await_readers(c10d::Store& store, int readers) {
   const Clock::time_point deadline = Clock::now() + milliseconds(5000);
   while (store.add(kReadKey, 0) < readers && Clock::now() < deadline) {
@@ -229,12 +228,12 @@ c10::intrusive_ptr<c10d::Store> connect_store(const World& world, milliseconds t
     const std::string address = resolve_host(world.master_addr).front();
     require<ConfigError>(
         !is_loopback(address), "MASTER_ADDR=", world.master_addr, " is ", address,
-        " here, which other nodes cannot reach: give an address of this machine in the common network");
+        " here, which other nodes cannot reach: use an address of this machine in the shared network");
   }
   const BrokenPipeGuard guard;  // inherited by the store's threads
   try {
     if (world.store_is_hosted) {
-      // The launcher's own keys are in that store too, and those of earlier attempts at this run.
+      // That store also contains the launcher's own keys and those of earlier attempts at this run.
       return c10::make_intrusive<c10d::PrefixStore>(cat("braid/", world.attempt), join_store(world, timeout));
     }
     return world.rank == 0 ? host_store(world, timeout) : join_store(world, timeout);
@@ -252,10 +251,10 @@ void handshake(c10d::Store& store, const World& world, const Introduction& mine,
       const Record other = decode(taken, world.rank);
       throw CommError(
           cat("rank ", world.rank, " is taken by process ", other.pid, " on ", other.host,
-              ": two processes were started with the same rank, or an earlier run still lives on port ",
+              ": two processes were started with the same rank, or an earlier run still uses port ",
               world.master_port));
     }
-    // A rank beyond rank 0's world has no place in its judgement, so the size comes with the consent.
+    // A rank beyond rank 0's world size is not part of the verdict, so the consent includes the size.
     const std::string consent = cat("ok ", world.world_size);
     std::string verdict;
     if (world.rank == 0) {
@@ -264,7 +263,7 @@ void handshake(c10d::Store& store, const World& world, const Introduction& mine,
       store.set(kVerdictKey, verdict);
       if (verdict != consent) await_readers(store, judged.readers);
     } else {
-      // Rank 0 may have begun later than this rank, and then takes its whole time limit.
+      // Rank 0 may have started later than this rank and then use its full time limit.
       store.wait({kVerdictKey}, timeout + milliseconds(10'000));
       verdict = store.get_to_str(kVerdictKey);
       store.add(kReadKey, 1);

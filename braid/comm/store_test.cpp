@@ -43,7 +43,7 @@ std::string connect_error(const World& world, milliseconds timeout) {
   return "no CommError";
 }
 
-// The addresses on which this machine listens on `port`, as /proc writes them.
+// The addresses on which this machine listens on `port`, in the notation of /proc.
 std::vector<std::string> listening_addresses(int port) {
   std::vector<std::string> addresses;
   std::ostringstream hex;
@@ -91,7 +91,7 @@ TEST(Store, RanksShareWhatIsSetAndOnlyTheMasterAddressListens) {
     EXPECT_EQ(listening_addresses(port), std::vector<std::string>{"0100007F"});
     store->add("ended", 1);
     while (store->add("ended", 0) < 3) std::this_thread::sleep_for(milliseconds(2));
-    // Rank 0 leaves last, as the others still ask.
+    // Rank 0 leaves last, as the others still query its store.
     if (world.rank == 0) std::this_thread::sleep_for(milliseconds(100));
   });
 }
@@ -107,7 +107,7 @@ TEST(Store, TakesOverAnInheritedSocket) {
     handshake(*store, world, {}, kPlenty);
     if (world.rank == 0) std::this_thread::sleep_for(milliseconds(50));
   });
-  EXPECT_TRUE(listening_addresses(port).empty()) << "the store's end closes it";
+  EXPECT_TRUE(listening_addresses(port).empty()) << "the end of the store closes it";
 }
 
 TEST(Store, AnInheritedSocketMustBeOne) {
@@ -125,7 +125,7 @@ TEST(Store, PortInUseAndForeignAddressAreSaidSo) {
               testing::AllOf(HasSubstr("127.0.0.1"), HasSubstr(std::to_string(port)),
                              HasSubstr("choose another MASTER_PORT")));
   World world = world_of(0, 2, port);
-  world.master_addr = "192.0.2.1";  // set aside for documentation: no machine has it
+  world.master_addr = "192.0.2.1";  // reserved for documentation: no machine has it
   EXPECT_THAT(connect_error(world, kPlenty),
               testing::AllOf(HasSubstr("192.0.2.1"), HasSubstr("machine of rank 0")));
   world.local_world_size = 1;
@@ -144,7 +144,7 @@ TEST(Store, AnAbsentRankZeroIsSaidSoInTime) {
 }
 
 TEST(Store, SomethingElseOnThePortIsSaidSoInTime) {
-  const FileDescriptor silent = listen_on("127.0.0.1", 0);  // takes connections and never answers
+  const FileDescriptor silent = listen_on("127.0.0.1", 0);  // accepts connections and never answers
   const int port = bound_port(silent.get());
   const auto begin = std::chrono::steady_clock::now();
   const std::string error = connect_error(world_of(1, 2, port), milliseconds(1000));
@@ -152,7 +152,7 @@ TEST(Store, SomethingElseOnThePortIsSaidSoInTime) {
   EXPECT_THAT(error, testing::AllOf(HasSubstr("127.0.0.1"), HasSubstr(std::to_string(port))));
 }
 
-// Every rank of three shakes hands, in its own version of the world.
+// Each of three ranks performs the handshake with its own version of the world.
 std::vector<std::optional<std::string>> shake(const std::function<void(World&, Introduction&)>& change,
                                               milliseconds timeout = kPlenty) {
   return run_failing_ranks(3, [&](const World& threads, const c10::intrusive_ptr<c10d::Store>& store) {
@@ -203,14 +203,14 @@ TEST(Handshake, MissingRanksAreNamedOnAllThatAreThere) {
   }
 }
 
-TEST(Handshake, ARankBeyondTheWorldIsToldSo) {
+TEST(Handshake, ARankBeyondTheWorldGetsAMessage) {
   const auto messages =
       shake([](World& world, Introduction&) { world.world_size = world.rank == 2 ? 3 : 2; });
   EXPECT_FALSE(messages[0].has_value());
   EXPECT_EQ(messages[2], "rank 2 was started with a world size of 3, but rank 0 with 2");
 }
 
-TEST(Handshake, ASecondProcessOfARankIsTurnedAway) {
+TEST(Handshake, ASecondProcessOfARankIsRejected) {
   const auto messages = shake(
       [](World& world, Introduction&) {
         if (world.rank == 2) {

@@ -1,4 +1,4 @@
-// On GPUs: what is started runs beside the current stream, and no host thread waits for it.
+// On GPUs: operations run concurrently with the current stream, and no host thread waits for them.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
@@ -50,7 +50,7 @@ class StreamRunner final : public Runner {
     c10::Event ready(device_.type());
     ready.record(device_.getStream(stream_.device()));
     ready.block(stream_);
-    // A Work may be dropped before its operation has ended: the allocator then waits for the stream.
+    // A Work may be dropped before its operation has completed: the allocator then waits for the stream.
     for (const at::Tensor& tensor : task.tensors) {
       if (tensor.device() == stream_.device()) tensor.record_stream(stream_);
     }

@@ -45,7 +45,7 @@ class ThreadsStore : public c10d::HashStore {
 
 struct Outcome {
   std::vector<std::exception_ptr> exceptions;  // by rank, null where there was none
-  std::vector<int> failed;                     // ranks that threw, in time
+  std::vector<int> failed;                     // ranks that threw, in order of time
 };
 
 Outcome run_threads(int n, const RankBody& body) {
@@ -91,7 +91,7 @@ std::string message_of(const std::exception_ptr& exception) {
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {
-    return "something that is no std::exception";
+    return "not a std::exception";
   }
 }
 
@@ -100,7 +100,7 @@ std::string message_of(const std::exception_ptr& exception) {
 void run_ranks(int n, const RankBody& body) {
   const Outcome outcome = run_threads(n, body);
   if (outcome.failed.empty()) return;
-  // A rank's connections close before its exception gets here, so its peers may be here first: with a
+  // A rank's connections close before its exception arrives here, so its peers may arrive first, with a
   // CommError.
   const auto no_comm_error = std::find_if(outcome.failed.begin(), outcome.failed.end(), [&](int rank) {
     return !is_comm_error(outcome.exceptions[static_cast<size_t>(rank)]);

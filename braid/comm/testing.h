@@ -15,7 +15,7 @@
 
 namespace braid::comm {
 
-/// What one rank does in a test.
+/// The body of one rank in a test.
 using RankBody = std::function<void(const World& world, const c10::intrusive_ptr<c10d::Store>& store)>;
 
 /// A rank of run_ranks that threw: "rank 2: <its message>", and its exception.
@@ -26,13 +26,13 @@ struct RankFailure : std::runtime_error {
   std::exception_ptr cause;
 };
 
-/// Runs `body` for ranks 0 .. n - 1, each in a thread of its own, with one store in memory, and returns
-/// when all have ended. When one throws, every wait on the store ends with an error, and its links' and
-/// communicators' peers see its connections close as its stack unwinds, so that the others end too.
-/// Throws RankFailure with the first failure that is no CommError, or else the first.
+/// Runs `body` for ranks 0 .. n - 1, each in a thread of its own, with one store in memory, and returns when
+/// all have ended. When one throws, every wait on the store ends with an error, and the peers of its links
+/// and communicators see its connections close as its stack unwinds, so that the others end too.
+/// Throws RankFailure with the first failure that is not a CommError, or else the first.
 void run_ranks(int n, const RankBody& body);
 
-/// As run_ranks, but returns the message of each rank's exception, or nothing for a rank that ended well.
+/// Like run_ranks, but returns the message of each rank's exception, or nothing for a rank that succeeded.
 std::vector<std::optional<std::string>> run_failing_ranks(int n, const RankBody& body);
 
 }  // namespace braid::comm

@@ -1,4 +1,4 @@
-// On CPUs: Gloo's collectives and the sums between them take the time of a thread, which is not the caller's.
+// On CPUs: Gloo's collectives and the sums between them run in a thread other than the caller's.
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <condition_variable>
@@ -72,10 +72,10 @@ class ThreadRunner final : public Runner {
 
   void run() {
     const BrokenPipeGuard no_signal;
-    const at::AutoDispatchBelowADInplaceOrView no_autograd;  // whatever modes the caller's thread is in
+    const at::AutoDispatchBelowADInplaceOrView no_autograd;  // whatever the modes of the caller's thread
     while (std::optional<Entry> entry = next()) {
       std::optional<std::string> failure = perform(entry->task);
-      // Before the end is known, so that the caller's memory is what it seems once wait has returned.
+      // Released before completion is signalled, so that the caller's memory counts are right after wait.
       entry->task = {};
       entry->operation->end(std::move(failure));
     }

@@ -1,4 +1,4 @@
-// What a rank has sent and received: calls, messages and bytes, to be held against a plan's formulas.
+// What a rank has sent and received: calls, messages and bytes, for comparison with a plan's formulas.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace braid::comm {
 
-/// How often something was sent, and how much in all.
+/// How often something was sent, and how many bytes in total.
 struct Tally {
   int64_t count = 0;
   int64_t bytes = 0;
@@ -28,7 +28,7 @@ struct Traffic {
 
   friend bool operator==(const Traffic&, const Traffic&) = default;
 
-  /// What came between two readings of the same traffic.
+  /// The traffic between two readings.
   friend Traffic operator-(const Traffic& later, const Traffic& earlier) {
     Traffic difference;
     for (const auto& [kind, tally] : later.tallies) {

@@ -35,7 +35,7 @@ TEST(Work, IsEmptyByDefaultOnceMovedFromAndOnceWaitedFor) {
     Work begun = axis.all_reduce_sum(at::ones({5}));
     EXPECT_FALSE(begun.done());
     Work moved = std::move(begun);
-    EXPECT_TRUE(begun.done());  // NOLINT(bugprone-use-after-move): what the test is about
+    EXPECT_TRUE(begun.done());  // NOLINT(bugprone-use-after-move): the subject of the test
     EXPECT_FALSE(moved.done());
     EXPECT_TRUE(at::equal(moved.wait(), at::full({5}, 2.0f)));
     EXPECT_TRUE(moved.done());
@@ -57,7 +57,7 @@ TEST(Work, StartingDoesNotWaitForOtherMembers) {
     barrier.wait();
     EXPECT_TRUE(at::equal(all.wait(), at::tensor({0, 0, 1, 1}, at::kLong).view({2, 2})));
     EXPECT_TRUE(at::equal(copy.wait(), at::full({3}, 1, at::kLong)));
-    EXPECT_TRUE(sum.wait().is_same(tensor)) << "the sum is made in place";
+    EXPECT_TRUE(sum.wait().is_same(tensor)) << "the sum is computed in place";
     EXPECT_TRUE(at::equal(tensor, at::full({kLarge}, 2.0f)));
   });
 }
@@ -147,9 +147,10 @@ TEST(Work, AfterAFailureTheOthersFailWithItAtOnce) {
       });
   EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(5000));
   ASSERT_TRUE(messages[0].has_value());
-  EXPECT_THAT(*messages[0], testing::StartsWith(
-                                "rank 0 (dp 0): broadcast over ranks 0, 1 was not begun, as the communicator "
-                                "had failed: rank 0 (dp 0): all_reduce_sum over ranks 0, 1 failed after 0."));
+  EXPECT_THAT(*messages[0],
+              testing::StartsWith(
+                  "rank 0 (dp 0): broadcast over ranks 0, 1 was not started, because the communicator "
+                  "had failed: rank 0 (dp 0): all_reduce_sum over ranks 0, 1 failed after 0."));
   EXPECT_FALSE(messages[1].has_value()) << *messages[1];
 }
 
@@ -160,7 +161,7 @@ TEST(Work, OfAMemberThatEndsInAnErrorEndsToo) {
         Communicator axis(store, group_of_all(world, "dp"), {.timeout = kPlenty});
         Work work = axis.all_reduce_sum(at::ones({kLarge}));
         if (world.rank == 1) throw DataError("the file is damaged");
-        EXPECT_TRUE(at::equal(work.wait(), at::full({kLarge}, 2.0f))) << "it ran on";
+        EXPECT_TRUE(at::equal(work.wait(), at::full({kLarge}, 2.0f))) << "it continued";
         axis.barrier().wait();
       });
   EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(5000));

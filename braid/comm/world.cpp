@@ -10,11 +10,11 @@
 namespace braid::comm {
 namespace {
 
-// Derived ports stay below the range from which Linux hands out ports of its own (32768 and up).
+// Derived ports stay below the range of Linux's ephemeral ports (32768 and up).
 constexpr int kFirstDerivedPort = 20'000;
 constexpr int kDerivedPorts = 10'000;
 
-// Reads variables and knows how to complain about them.
+// Reads variables and reports errors in them.
 class Variables {
  public:
   explicit Variables(const Environment& get) : get_(get) {}
@@ -69,12 +69,12 @@ void check(const World& world, const Names& names) {
   require<ConfigError>(world.rank < world.world_size, names.rank, " must be below ", names.size, " (",
                        world.world_size, "), got ", world.rank);
   require<ConfigError>(1 <= world.local_world_size && world.local_world_size <= world.world_size,
-                       names.local_size, " must lie in [1, ", names.size, " = ", world.world_size, "], got ",
+                       names.local_size, " must be in [1, ", names.size, " = ", world.world_size, "], got ",
                        world.local_world_size);
   require<ConfigError>(world.local_rank < world.local_world_size, names.local_rank, " must be below ",
                        names.local_size, " (", world.local_world_size, "), got ", world.local_rank);
   require<ConfigError>(1 <= world.master_port && world.master_port <= 65535,
-                       "MASTER_PORT must lie in [1, 65535], got ", world.master_port);
+                       "MASTER_PORT must be in [1, 65535], got ", world.master_port);
 }
 
 int derived_port(uint64_t seed) { return kFirstDerivedPort + static_cast<int>(seed % kDerivedPorts); }
@@ -125,7 +125,7 @@ World from_open_mpi(const Variables& variables) {
   world.local_world_size = variables.needed("OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_RANK");
   world.run_id = variables.first_text({"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}).value_or("");
   world.master_addr = variables.text("MASTER_ADDR").value_or(world.master_addr);
-  // Without a job id the default port still lets one run per machine work.
+  // Without a job id, the default port still allows one run per machine.
   if (!world.run_id.empty()) world.master_port = derived_port(hash(world.run_id));
   world.master_port = variables.number("MASTER_PORT").value_or(world.master_port);
   check(world, {.rank = "OMPI_COMM_WORLD_RANK",
@@ -204,7 +204,7 @@ World world_from_environment(const Environment& get) {
   if (variables.has("SLURM_PROCID")) {
     require<ConfigError>(tasks.has_value() || !in_step,
                          "SLURM_NTASKS is not set in the environment, but SLURM_PROCID is");
-    // A batch script has SLURM_PROCID=0 too: with one task that is just a single process.
+    // A batch script has SLURM_PROCID=0 too: with one task that is simply a single process.
     if (tasks && (in_step || *tasks > 1)) return from_slurm(variables, *tasks);
   }
   return {};

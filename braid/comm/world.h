@@ -1,4 +1,4 @@
-// Who this process is among all ranks of a run, and where rank 0 is to be found.
+// This process's place among all ranks of a run, and the address of rank 0.
 #pragma once
 
 #include <functional>
@@ -17,11 +17,11 @@ struct World {
   int node_rank = 0;
   std::string master_addr = "127.0.0.1";  // of rank 0's store: name or address
   int master_port = 29500;
-  std::string run_id;                       // equal on all ranks of a run, empty if the launcher gives none
-  std::optional<int> local_device;          // the GPU of this rank; local_rank where the launcher names none
-  int attempt = 0;                          // restarts of the run by its launcher
-  bool store_is_hosted = false;             // the launcher hosts a store at that address: torchrun's agent
-  std::optional<int> master_listen_fd;      // a bound socket for rank 0's store, inherited from the launcher
+  std::string run_id;                   // equal on all ranks of a run; empty if the launcher provides none
+  std::optional<int> local_device;      // the GPU of this rank; local_rank if the launcher names none
+  int attempt = 0;                      // restarts of the run by its launcher
+  bool store_is_hosted = false;         // the launcher hosts a store at that address: torchrun's agent
+  std::optional<int> master_listen_fd;  // a bound socket for rank 0's store, inherited from the launcher
   std::string source = "a single process";  // who started the ranks, for messages
 
   friend bool operator==(const World&, const World&) = default;
@@ -30,19 +30,18 @@ struct World {
 /// The value of an environment variable, or nothing. An empty value counts as nothing.
 using Environment = std::function<std::optional<std::string>(std::string_view name)>;
 
-/// The place that the launcher's variables give this process. Pure; the first of these that is there
+/// The place that the launcher's variables give this process. Pure; the first of these that is present
 /// decides:
 /// 1. `braid launch` and torchrun: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
 ///    MASTER_PORT; if set, GROUP_RANK, TORCHELASTIC_RUN_ID or BRAID_RUN_ID, and BRAID_MASTER_LISTEN_FD
 ///    (rank 0 only).
 /// 2. Open MPI: OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE. On several nodes MASTER_ADDR must be
-///    passed on (mpirun -x).
-/// 3. Slurm: SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_NODEID, SLURM_JOB_NODELIST, SLURM_JOB_ID, the
-///    STEP forms first; taken inside a step or with more than one task.
+///    exported (mpirun -x).
+/// 3. Slurm: SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_NODEID, SLURM_JOB_NODELIST, SLURM_JOB_ID, with
+/// the STEP forms first; used inside a step or with more than one task.
 /// 4. None: one rank.
 /// MASTER_ADDR and MASTER_PORT override what 2 and 3 derive.
-/// Throws ConfigError, naming the variables, where some are missing, are no numbers, or contradict one
-/// another.
+/// Throws ConfigError, naming the variables, if some are missing, are not numbers, or contradict one another.
 World world_from_environment(const Environment& get);
 
 }  // namespace braid::comm

@@ -116,7 +116,7 @@ TEST(World, OpenMpi) {
   EXPECT_EQ(world.source, "Open MPI");
   EXPECT_EQ(world.master_port, world_of(with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "3"}})).master_port);
   EXPECT_NE(world.master_port, world_of(with(kOpenMpi, {{"PMIX_NAMESPACE", "other"}})).master_port)
-      << "two jobs on a machine do not meet";
+      << "two jobs on one machine do not collide";
   EXPECT_EQ(world_of(with(kOpenMpi, {{"MASTER_PORT", "29511"}})).master_port, 29511);
 }
 

@@ -14,8 +14,8 @@ enum class Decay : uint8_t { kLinear, kCosine, kConstant };
 
 struct LearningRateCurve {
   double peak = 5e-5;
-  double floor = 0.0;       ///< reached at decay_steps and kept after it
-  double warmup_steps = 0;  ///< updates that rise linearly from peak / warmup_steps to peak
+  double floor = 0.0;       ///< reached at decay_steps and kept afterwards
+  double warmup_steps = 0;  ///< number of updates that rise linearly from peak / warmup_steps to peak
   int64_t decay_steps = 1;  ///< the update at which the floor is reached
   Decay decay = Decay::kLinear;
 

@@ -1,4 +1,4 @@
-// What one layer of a model costs: arithmetic, memory traffic, and what it keeps.
+// The cost of one layer of a model: arithmetic, memory traffic, and saved bytes.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +15,27 @@ struct MicrobatchShape {
   int64_t tokens() const { return sequences * sequence_tokens; }
 };
 
-/// What a layer keeps of one microbatch, in bytes. Allocator rounding is not counted.
+/// What a layer keeps for one microbatch, in bytes. Allocator rounding is not counted.
 struct SavedBytes {
   int64_t forward_to_backward = 0;  ///< M_B: held between F and B
   int64_t backward_to_weight = 0;   ///< M_W: held between B and W
   bool operator==(const SavedBytes&) const = default;
 };
 
-/// What a layer does for one token. Only matrix products count as arithmetic, a multiply-add as two
+/// The work of a layer for one token. Only matrix products count as arithmetic, a multiply-add as two
 /// operations; the rest is bound by memory.
 struct LayerWork {
   double forward_flops = 0;        ///< of the forward pass; backward takes twice as many
-  double activation_elements = 0;  ///< that element-wise work reads and writes, forward and backward together
+  double activation_elements = 0;  ///< read and written by element-wise work, forward and backward together
   bool operator==(const LayerWork&) const = default;
 };
 
-/// What turns bytes into the operations that could have been done meanwhile. The defaults are those of a CPU
-/// core in float32 and of a small run; balancing depends on them weakly, since matrix products dominate every
-/// layer but the embedding.
+/// Converts bytes into the operations that could have been executed meanwhile. The defaults are those of a
+/// CPU core in float32 and of a small run; balancing depends on them only weakly, since matrix products
+/// dominate every layer but the embedding.
 struct Machine {
   double flops_per_byte = 10;     ///< arithmetic speed over memory speed
-  double tokens_per_step = 8192;  ///< one optimizer step's work is spread over so many tokens
+  double tokens_per_step = 8192;  ///< one optimizer step's work is spread over this many tokens
   bool operator==(const Machine&) const = default;
 };
 
@@ -43,8 +43,8 @@ struct Machine {
 double training_flops(const LayerWork& work);
 
 /// A layer's share of a training step as one number, in operations per token, by which models are cut into
-/// stages: its training FLOPs, and the bytes that element-wise work (4 an element) and the optimizer (28 a
-/// parameter and step) move. Throws ConfigError if the machine's numbers are out of range.
+/// stages: its training FLOPs, and the bytes moved by element-wise work (4 per element) and by the optimizer
+/// (28 per parameter and step). Throws ConfigError if the machine's numbers are out of range.
 double training_cost(const LayerWork& work, int64_t parameters, const Machine& machine = {});
 
 }  // namespace braid::cost

@@ -10,7 +10,7 @@ namespace braid::cost {
 namespace {
 
 // prefix[i]: cost of decoder layers [0, i), with the embedding in the first layer's and the head in the last
-// one's. Every stage has a layer, so the two always travel with those.
+// one's. Every stage has a layer, so the two always stay with those.
 std::vector<int64_t> prefix_costs(std::span<const double> unit_costs) {
   double sum = 0;
   for (const double cost : unit_costs) {
@@ -30,8 +30,8 @@ std::vector<int64_t> prefix_costs(std::span<const double> unit_costs) {
   return prefix;
 }
 
-// Stages that are needed if none may cost more than `limit`, each filled before the next begins. A cut into
-// fewer stages can always be cut further without making any dearer.
+// The number of stages needed if none may cost more than `limit`, each filled before the next begins. A cut
+// into fewer stages can always be cut further without making any stage more expensive.
 int64_t stages_needed(const std::vector<int64_t>& prefix, int64_t limit) {
   int64_t stages = 0;
   size_t first = 0;
@@ -84,7 +84,7 @@ std::vector<StageLayers> partition(std::span<const double> unit_costs, int64_t s
         if (best[k - 1][end] == kNone) continue;
         const int64_t cost = prefix[end] - prefix[first];
         const int64_t total = cost * cost + best[k - 1][end];
-        // Strictly less: of equal ones the shortest first stage stays.
+        // Strictly less: among equal ones, the shortest first stage is kept.
         if (total < best[k][first]) {
           best[k][first] = total;
           cut[k][first] = end;

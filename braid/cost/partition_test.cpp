@@ -32,7 +32,8 @@ double dearest(const std::vector<double>& units, const std::vector<StageLayers>&
   return most;
 }
 
-// The dearest stage's cost in the best of all cuts of layers [first, layers), tried one by one.
+// The cost of the most expensive stage in the best of all cuts of layers [first, layers), found by trying
+// each.
 double best_of_all(const std::vector<double>& units, int64_t stages, std::vector<StageLayers> cut,
                    int64_t first) {
   const auto layers = static_cast<int64_t>(units.size()) - 2;
@@ -71,7 +72,7 @@ TEST(Partition, NoCutOfAnySmallModelIsBetter) {
         ASSERT_EQ(static_cast<int64_t>(cut.size()), stages);
         int64_t next = 0;
         for (const StageLayers& stage : cut) {
-          ASSERT_EQ(stage.first_layer, next) << "nothing dropped, nothing twice";
+          ASSERT_EQ(stage.first_layer, next) << "no layer omitted or repeated";
           ASSERT_GE(stage.size(), 1);
           next = stage.end_layer;
         }
@@ -105,7 +106,7 @@ TEST(Partition, LargeModelsAreCutInNoTime) {
   EXPECT_EQ(cut.back().end_layer, 2000);
 }
 
-TEST(Partition, RefusalsNameBothNumbers) {
+TEST(Partition, RejectionsNameBothNumbers) {
   const auto refusal = [](const std::vector<double>& units, int64_t stages) {
     try {
       partition(units, stages);

@@ -18,7 +18,7 @@ void adamw_(const at::Tensor& master, const at::Tensor& exp_avg, const at::Tenso
   require_tensor(grad, "grad", master.sizes(), master.scalar_type(), master);
   require_floating(value, "value");
   require_tensor(value, "value", master.sizes(), value.scalar_type(), master);
-  require<ConfigError>(step.step >= 1, "AdamW counts its updates from 1, got step ", step.step);
+  require<ConfigError>(step.step >= 1, "AdamW's steps count from 1, got step ", step.step);
   const bool one_tensor = value.data_ptr() == master.data_ptr();
   if (cpu::handles(master) && (one_tensor || value.scalar_type() == at::kBFloat16)) {
     cpu::adamw_(master, exp_avg, exp_avg_sq, grad, value, step);

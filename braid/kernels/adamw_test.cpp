@@ -28,8 +28,8 @@ State state_of(int64_t n, at::ScalarType dtype) {
           .grad = random_normal({n}, dtype, 4)};
 }
 
-// The update in float64, and how far float32 may be from it: a handful of roundings of each term, among them
-// those of the coefficients.
+// The update in float64, and a bound on float32's distance from it: a handful of roundings of each term,
+// including those of the coefficients.
 struct Expected {
   at::Tensor master, exp_avg, exp_avg_sq, master_bound, exp_avg_bound;
 };
@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, AdamW,
                          testing::Combine(testing::Values(at::kFloat, at::kDouble), testing::Bool(),
                                           testing::Values(1, 17, 1000, 70001)));
 
-// Both are within the bound of the exact update, so within twice that of each other.
+// Both are within the bound of the exact update, and so within twice the bound of each other.
 TEST(AdamWAgainstTorch, TenStepsOfOneStepEachAgree) {
   State s = state_of(5000, at::kFloat);
   for (int64_t number = 1; number <= 10; ++number) {
@@ -121,7 +121,7 @@ TEST(AdamWMisuse, NamesTheTensor) {
   EXPECT_THAT([&] { adamw_(t, t.clone(), t.clone(), t.clone(), at::ones({5}), {.lr = 1}); },
               ThrowsMessage<ShapeError>(HasSubstr("value must be [4]")));
   EXPECT_THAT([&] { adamw_(t, t.clone(), t.clone(), t.clone(), t, {.lr = 1, .step = 0}); },
-              ThrowsMessage<ConfigError>(HasSubstr("counts its updates from 1, got step 0")));
+              ThrowsMessage<ConfigError>(HasSubstr("steps count from 1, got step 0")));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Softmax cross-entropy over rows of logits, whose gradient takes the logits' place.
+// Softmax cross-entropy over rows of logits; the gradient overwrites the logits.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,7 +7,7 @@
 
 namespace braid::kernels {
 
-/// A row with this target adds no loss and no gradient.
+/// A row with this target contributes no loss and no gradient.
 inline constexpr int64_t kIgnoredTarget = -100;
 
 struct LossSum {
@@ -15,18 +15,18 @@ struct LossSum {
   int64_t count = 0;  // rows whose target is not kIgnoredTarget
 };
 
-/// Loss of the rows; the logits are overwritten by (softmax - one-hot of the target) * grad_scale.
+/// Loss of the rows; the logits are overwritten with (softmax - one-hot of the target) * grad_scale.
 ///
 ///   logits_CV   [C, V]  float32, bfloat16 or float64, contiguous
 ///   targets_C   [C]     int64, in [0, V) or kIgnoredTarget
 ///
-/// Exponentials are taken in float32 (float64 for float64 logits).
+/// Exponentials are computed in float32 (float64 for float64 logits).
 /// A NaN or +infinite logit gives a NaN loss. On a GPU this waits for the device.
-/// Throws ShapeError if the shapes do not fit, DataError for a target out of range (naming it; the logits are
-/// then untouched).
+/// Throws ShapeError if the shapes do not match, DataError naming a target that is out of range (the logits
+/// are then unchanged).
 LossSum softmax_cross_entropy_(const at::Tensor& logits_CV, const at::Tensor& targets_C, double grad_scale);
 
-/// The loss alone; the logits stay.
+/// The loss alone; the logits are unchanged.
 LossSum softmax_cross_entropy_loss(const at::Tensor& logits_CV, const at::Tensor& targets_C);
 
 }  // namespace braid::kernels

@@ -50,7 +50,7 @@ TEST_P(CrossEntropy, LossAndGradientAreWithinTheirRoundings) {
     SCOPED_TRACE(set);
     const at::Tensor result = logits.clone();
     const LossSum alone = softmax_cross_entropy_loss(result, targets);
-    EXPECT_TRUE(same_bits(result, logits)) << "the loss alone leaves the logits";
+    EXPECT_TRUE(same_bits(result, logits)) << "the loss alone leaves the logits unchanged";
     const LossSum loss = softmax_cross_entropy_(result, targets, scale);
     EXPECT_EQ(loss.count, counted.sum().item<int64_t>());
     EXPECT_NEAR(loss.sum, losses.sum().item<double>(), static_cast<double>(rows) * 1.01 * sum_error);
@@ -70,7 +70,7 @@ TEST(CrossEntropyExtremes, LargeLogitsDoNotOverflowAndLaterMaximaAreFound) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     on_every_instruction_set([&](const std::string& set) {
       SCOPED_TRACE(set);
-      // The maximum stands in the third block of the row, far above the rest.
+      // The maximum is in the third block of the row, far above the rest.
       at::Tensor logits = at::full({1, 10000}, -1e4, dtype);
       logits[0][9000] = 2e4;
       logits[0][5000] = 1e4;

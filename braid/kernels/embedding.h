@@ -13,17 +13,17 @@ namespace braid::kernels {
 ///   weight_VH  [V, H]  float32, bfloat16 or float64
 ///   returns    [T, H]  dtype of weight
 ///
-/// Throws ShapeError if the shapes do not fit, DataError for a token out of range (on the CPU; a GPU's own
+/// Throws ShapeError if the shapes do not match, DataError for a token out of range (on the CPU; a GPU's own
 /// check ends the kernel).
 at::Tensor embedding(const at::Tensor& tokens_T, const at::Tensor& weight_VH);
 
-/// main_grad[tokens[t]] += dy[t], for t ascending; kOverwrite sets main_grad to zero first. No temporary of
+/// main_grad[tokens[t]] += dy[t], for ascending t; kOverwrite sets main_grad to zero first. No temporary of
 /// the table's size.
 ///
 ///   dy_TH         [T, H]  float32, bfloat16 or float64
 ///   main_grad_VH  [V, H]  float32, or float64 for float64
 ///
-/// Throws as embedding.
+/// Throws like embedding.
 void embedding_backward(const at::Tensor& tokens_T, const at::Tensor& dy_TH, const at::Tensor& main_grad_VH,
                         Accumulate mode);
 

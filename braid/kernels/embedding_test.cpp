@@ -20,7 +20,7 @@ TEST(Embedding, TakesTheRows) {
   EXPECT_TRUE(same_bits(y, at::stack({weight[3], weight[0], weight[10], weight[3]})));
 }
 
-// Token order, one float32 addition each: the same numbers to the last bit.
+// Token order, one float32 addition each: identical to the last bit.
 TEST(Embedding, GradientAddsRowsInTokenOrder) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kDouble}) {
     const at::ScalarType wide_type = dtype == at::kDouble ? at::kDouble : at::kFloat;

@@ -17,11 +17,11 @@ namespace braid::kernels {
 ///   weight_NK  [N, K]  dtype of x
 ///   out        [T, N]  dtype of x, written if given; a new tensor otherwise
 ///
-/// Throws ShapeError if the shapes do not fit.
+/// Throws ShapeError if the shapes do not match.
 at::Tensor linear(const at::Tensor& x_TK, const at::Tensor& weight_NK,
                   const std::optional<at::Tensor>& out = std::nullopt);
 
-/// dy @ weight: [T, N] @ [N, K] -> [T, K]. `out` and errors as in linear.
+/// dy @ weight: [T, N] @ [N, K] -> [T, K]. `out` and errors as for linear.
 at::Tensor linear_backward_input(const at::Tensor& dy_TN, const at::Tensor& weight_NK,
                                  const std::optional<at::Tensor>& out = std::nullopt);
 
@@ -31,7 +31,7 @@ at::Tensor linear_backward_input(const at::Tensor& dy_TN, const at::Tensor& weig
 ///   x_TK          [T, K]  dtype of dy
 ///   main_grad_NK  [N, K]  float32, or float64 for float64
 ///
-/// Throws ShapeError if the shapes do not fit.
+/// Throws ShapeError if the shapes do not match.
 void accumulate_weight_gradient(const at::Tensor& dy_TN, const at::Tensor& x_TK,
                                 const at::Tensor& main_grad_NK, Accumulate mode);
 

@@ -1,4 +1,4 @@
-// Speed of a linear layer's three products, by each way there is to compute them.
+// Speed of a linear layer's three products, for each way of computing them.
 //
 // Run on one idle core: OMP_NUM_THREADS=1 taskset -c 1 build/gemm_bench --benchmark_repetitions=5
 //   --benchmark_report_aggregates_only=true

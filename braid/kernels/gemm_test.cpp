@@ -64,7 +64,7 @@ TEST_P(Gemm, WeightGradientIsAddedOrOverwrites) {
   main_grad.fill_(std::numeric_limits<double>::quiet_NaN());
   accumulate_weight_gradient(dy_, x_, main_grad, Accumulate::kOverwrite);
   EXPECT_LE(weight_gradient_error(main_grad, at::zeros_like(before)), 1)
-      << "what was there, NaN, must not be read";
+      << "the previous contents, NaN, must not be read";
 }
 
 TEST_P(Gemm, BothWaysForBfloat16AreWithinTheirRoundings) {

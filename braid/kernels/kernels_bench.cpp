@@ -1,7 +1,8 @@
-// Bytes a second of every fused kernel beside the ATen composition that computes the same, at the sizes of a
-// small Llama.
+// Bytes per second of every fused kernel and of the ATen composition that computes the same, at the sizes of
+// a small Llama.
 //
-// Bytes are those that must move: each operand read once, each result written once. Run on one idle core:
+// Only bytes that must move are counted: each operand read once, each result written once. Run on one idle
+// core:
 //   OMP_NUM_THREADS=1 taskset -c 1 build/kernels_bench --benchmark_repetitions=5
 //   --benchmark_report_aggregates_only=true
 #include <ATen/ATen.h>
@@ -97,7 +98,7 @@ void register_swiglu(at::ScalarType dtype) {
       [=] { aten::swiglu_backward(dy, gate_up, d_gate_up, y); });
 }
 
-// The logits become gradients, whose softmax is a uniform one: no branch of the kernel depends on the values.
+// The logits become gradients, whose softmax is uniform; no branch of the kernel depends on the values.
 void register_cross_entropy(at::ScalarType dtype) {
   const at::Tensor logits = at::randn({kTokens, kVocabulary}, dtype);
   const at::Tensor targets = at::arange(kTokens);

@@ -105,7 +105,7 @@ TEST_P(Norm, GradientOfTheWeightIsWithinItsRoundings) {
   const at::Tensor rstd = rstd_of(x_).to(wide_type);
   const at::Tensor terms = wide(dy_) * wide(x_) * wide(rstd).unsqueeze(1);
   const at::Tensor before = random_normal({width_}, wide_type, 5);
-  // rows terms of three roundings each, summed; added to what was there.
+  // rows terms of three roundings each, summed; added to the previous contents.
   const double roundings = (static_cast<double>(rows_) + 5) * unit_of(wide_type);
   on_every_instruction_set([&](const std::string& set) {
     SCOPED_TRACE(set);

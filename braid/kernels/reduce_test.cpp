@@ -36,7 +36,7 @@ TEST(SquaredNorm, DoesNotDependOnTheNumberOfThreads) {
   EXPECT_EQ(squared_norm(t), two);
 }
 
-TEST(SquaredNorm, RefusesWhatItCannotRead) {
+TEST(SquaredNorm, RejectsUnsupportedTensors) {
   EXPECT_THAT(
       [] {
         squared_norm(at::ones({3, 4}).t());

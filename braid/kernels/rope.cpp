@@ -44,7 +44,7 @@ int64_t check_table(const RopeTable& table, const RopeShape& shape, const at::Te
   require_tensor(table.cos_Sd, "cos table", table.cos_Sd.sizes(), at::kFloat, like);
   require_tensor(table.sin_Sd, "sin table", table.cos_Sd.sizes(), at::kFloat, like);
   require<ShapeError>(shape.seq <= table.cos_Sd.size(0), "sequences of ", shape.seq,
-                      " tokens need a rope table of as many positions, this one has ", table.cos_Sd.size(0));
+                      " tokens need a rope table with as many positions, but it has ", table.cos_Sd.size(0));
   return 2 * table.cos_Sd.size(1);
 }
 

@@ -2,8 +2,8 @@
 // their gradients.
 //
 // A row of qkv holds (query heads + 2 * key-value heads) * d numbers: queries, then keys, then values.
-// Feature i of a head turns with feature i + d/2 (the pairing of Hugging Face's Llama weights), by position *
-// frequency_i. Source: Su et al. 2021, arXiv:2104.09864, section 3.
+// Feature i of a head is rotated with feature i + d/2 (the pairing of Hugging Face's Llama weights), by
+// position * frequency_i. Source: Su et al. 2021, arXiv:2104.09864, section 3.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,7 +19,7 @@ struct RopeScaling {
   Type type = Type::kNone;
   double factor = 1.0;
   // kLlama3 only: wavelengths above original_max_positions / low_freq_factor are stretched by `factor`, those
-  // below original_max_positions / high_freq_factor are kept, the ones between are blended.
+  // below original_max_positions / high_freq_factor are kept, those in between are blended.
   double low_freq_factor = 1.0;
   double high_freq_factor = 4.0;
   int64_t original_max_positions = 8192;
@@ -42,19 +42,19 @@ struct RopeTableOptions {
 RopeTable rope_table(const RopeTableOptions& options);
 
 struct RopeShape {
-  int64_t seq = 0;  // tokens of one sequence; row r of qkv stands at position r % seq
+  int64_t seq = 0;  // tokens of one sequence; row r of qkv is at position r % seq
   int64_t query_heads = 0;
   int64_t key_value_heads = 0;
 };
 
-/// Turns queries and keys in place; values stay.
+/// Rotates queries and keys in place; values are unchanged.
 ///
 ///   qkv_TE  [T, (query_heads + 2 * key_value_heads) * d]  float32, bfloat16 or float64, contiguous
 ///
-/// Throws ShapeError if the shapes or the table's device do not fit, or T is no multiple of seq.
+/// Throws ShapeError if the shapes or the table's device do not match, or T is not a multiple of seq.
 void rope_forward_(const at::Tensor& qkv_TE, const RopeTable& table, const RopeShape& shape);
 
-/// Gradient of qkv before the rotation, packed as qkv is: queries and keys turned back, values copied.
+/// Gradient of qkv before the rotation, packed like qkv: queries and keys rotated back, values copied.
 ///
 ///   dq       [batch, query_heads, seq, d]  any strides
 ///   dk, dv   [batch, n, seq, d]            any strides; n is key_value_heads, or query_heads if keys
@@ -62,7 +62,7 @@ void rope_forward_(const at::Tensor& qkv_TE, const RopeTable& table, const RopeS
 ///   returns  [batch * seq, (query_heads + 2 * key_value_heads) * d], dtype of dq
 ///
 /// Repeated heads are summed over their group in ascending order, in float32, and rounded once.
-/// Throws ShapeError if the shapes do not fit.
+/// Throws ShapeError if the shapes do not match.
 at::Tensor rope_backward_pack(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv,
                               const RopeTable& table, const RopeShape& shape);
 

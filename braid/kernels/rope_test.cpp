@@ -46,7 +46,7 @@ TEST(RopeTable, Llama3ScalingKeepsShortWavelengthsAndStretchesLongOnes) {
                                .original_max_positions = 64};
   const RopeTable table =
       rope_table({.max_positions = 2, .head_dim = 6, .theta = 1000.0, .scaling = scaling});
-  // Frequencies 1, 0.1 and 0.01 turn 10.2, 1.02 and 0.1 times in 64 positions: kept, blended, stretched.
+  // Frequencies 1, 0.1 and 0.01 make 10.2, 1.02 and 0.1 rotations in 64 positions: kept, blended, stretched.
   const double turns = 64 * 0.1 / (2 * std::numbers::pi);
   const double kept = (turns - 1) / 3;
   const double blended = (1 - kept) * 0.1 / 8 + kept * 0.1;
@@ -69,7 +69,7 @@ class Rope : public testing::TestWithParam<std::tuple<at::ScalarType, Case>> {
   int64_t turned_ = case_.query_heads + case_.key_value_heads;
   int64_t heads_ = turned_ + case_.key_value_heads;
 
-  // Turned by `sign` times the angle, in float64. x: [batch, seq, heads, d].
+  // Rotates by `sign` times the angle, in float64. x: [batch, seq, heads, d].
   at::Tensor turned(const at::Tensor& x, double sign) const {
     const int64_t half = case_.head_dim / 2;
     const at::Tensor c = wide(table_.cos_Sd.narrow(0, 0, case_.seq)).unsqueeze(1);
@@ -92,7 +92,7 @@ class Rope : public testing::TestWithParam<std::tuple<at::ScalarType, Case>> {
   }
 };
 
-TEST_P(Rope, ForwardTurnsQueriesAndKeysAndLeavesValues) {
+TEST_P(Rope, ForwardRotatesQueriesAndKeysOnly) {
   const at::Tensor qkv = random_normal({case_.batch * case_.seq, heads_ * case_.head_dim}, dtype_, 1);
   const auto heads = [&](const at::Tensor& t) {
     return wide(t).view({case_.batch, case_.seq, heads_, case_.head_dim});
@@ -110,7 +110,7 @@ TEST_P(Rope, ForwardTurnsQueriesAndKeysAndLeavesValues) {
   });
 }
 
-TEST_P(Rope, BackwardTurnsBackAndPacks) {
+TEST_P(Rope, BackwardRotatesBackAndPacks) {
   const int64_t kv = case_.key_value_heads;
   for (const int64_t key_heads : {kv, case_.query_heads}) {
     for (const bool token_major : {false, true}) {
@@ -174,7 +174,7 @@ TEST(RopeMisuse, NamesTheTensor) {
       [&] {
         rope_forward_(at::ones({9, 16}), table, {.seq = 9, .query_heads = 2, .key_value_heads = 1});
       },
-      ThrowsMessage<ShapeError>(HasSubstr("this one has 8")));
+      ThrowsMessage<ShapeError>(HasSubstr("but it has 8")));
   EXPECT_THAT(
       [&] {
         rope_forward_(at::ones({8, 16}), table, {.seq = 4, .query_heads = 3, .key_value_heads = 2});

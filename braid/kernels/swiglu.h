@@ -1,4 +1,4 @@
-// SwiGLU: silu(gate) * up, where gate and up are the left and right half of one matrix.
+// SwiGLU: silu(gate) * up, where gate and up are the left and right halves of one matrix.
 //
 // I = intermediate size. Source: Shazeer 2020, arXiv:2002.05202.
 #pragma once
@@ -17,16 +17,16 @@ at::Tensor swiglu(const at::Tensor& gate_up_TJ);
 
 struct SwigluGradient {
   at::Tensor d_gate_up_TJ;
-  // Bit for bit what swiglu(gate_up) returned; the down projection's weight gradient needs it.
+  // Bit for bit the result of swiglu(gate_up); the down projection's weight gradient needs it.
   at::Tensor activation_TI;
 };
 
-/// Gradient of gate_up, with the activation computed again on the way.
+/// Gradient of gate_up; also recomputes the activation.
 ///
 ///   dy_TI       [T, I]
 ///   gate_up_TJ  [T, 2I]  dtype of dy
 ///
-/// Throws ShapeError if the shapes do not fit.
+/// Throws ShapeError if the shapes do not match.
 SwigluGradient swiglu_backward(const at::Tensor& dy_TI, const at::Tensor& gate_up_TJ);
 
 /// The same in place: gate_up becomes its own gradient. Returns the activation, [T, I].

@@ -1,4 +1,4 @@
-// What the tests of the kernels share: seeded tensors, comparison against a bound per element, a run on every
+// Shared by the kernels' tests: seeded tensors, comparison with a bound per element, a run on every
 // instruction set.
 //
 // Bounds count roundings: u is the unit roundoff, and a sum of n terms in any order is within n * u * (sum of
@@ -31,7 +31,7 @@ inline at::Tensor random_normal(at::IntArrayRef sizes, at::ScalarType dtype, uin
 
 inline at::Tensor wide(const at::Tensor& t) { return t.to(at::kDouble); }
 
-/// The largest |got - want| / bound over the elements; infinity if one of them is NaN. At most 1 where every
+/// The largest |got - want| / bound over the elements; infinity if one of them is NaN. At most 1 if every
 /// bound holds.
 inline double worst(const at::Tensor& got, const at::Tensor& want, const at::Tensor& bound) {
   const at::Tensor ratio = (wide(got) - want).abs() / (bound + std::numeric_limits<float>::min());

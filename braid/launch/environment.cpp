@@ -14,7 +14,7 @@ int64_t global_rank(const LaunchOptions& options, int64_t local_rank) {
 Environment rank_environment(const Environment& base, const LaunchOptions& options,
                              const RankSetting& setting) {
   Environment result = base;
-  // What an outer launch said of its own ranks must not reach ours.
+  // The variables of an outer launch must not reach these ranks.
   for (const char* name :
        {"BRAID_RUN_ID", "BRAID_LOCAL_DEVICE", "BRAID_MASTER_LISTEN_FD", "BRAID_PROGRESS"}) {
     result.erase(name);

@@ -1,4 +1,4 @@
-// The environment of each rank: torchrun's variables, and braid's own beside them.
+// The environment of each rank: torchrun's variables and braid's own.
 #pragma once
 
 #include <cstdint>
@@ -12,31 +12,31 @@ namespace braid::launch {
 
 using Environment = std::map<std::string, std::string>;
 
-/// Where ranks meet, and what each of them is told beyond the launcher's options.
+/// Where ranks meet, and what each of them receives beyond the launcher's options.
 struct RankSetting {
   int64_t local_rank = 0;
   std::string master_addr{};
   int64_t master_port = 0;
-  std::optional<int> master_listen_fd{};      // the listening socket, inherited by rank 0 alone
+  std::optional<int> master_listen_fd{};      // the listening socket, inherited only by rank 0
   std::string run_id{};                       // empty: none
-  int64_t omp_num_threads = 1;                // taken where the environment has none
+  int64_t omp_num_threads = 1;                // used if the environment has none
   std::optional<int64_t> terminal_columns{};  // the rank's output ends on a terminal this wide
 };
 
 /// The global rank of `local_rank` on the node that `options` describes.
 int64_t global_rank(const LaunchOptions& options, int64_t local_rank);
 
-/// `base` with the variables of one rank, which replace what `base` says of them:
-/// RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK (the node), MASTER_ADDR, MASTER_PORT as
-/// torchrun sets them; OMP_NUM_THREADS unless `base` has it; BRAID_RUN_ID, the run's secret;
-/// BRAID_LOCAL_DEVICE, the entry of --gpus; BRAID_MASTER_LISTEN_FD, a socket that already listens on
-/// MASTER_PORT, which rank 0 serves the rendezvous on; BRAID_PROGRESS=1 and COLUMNS where the output ends on
-/// a terminal, so that a progress bar may be drawn.
+/// `base` with the variables of one rank, which replace those of `base`: RANK, LOCAL_RANK, WORLD_SIZE,
+/// LOCAL_WORLD_SIZE, GROUP_RANK (the node), MASTER_ADDR, MASTER_PORT as torchrun sets them; OMP_NUM_THREADS
+/// unless `base` has it; BRAID_RUN_ID, the run's secret; BRAID_LOCAL_DEVICE, the entry of --gpus;
+/// BRAID_MASTER_LISTEN_FD, a socket that already listens on MASTER_PORT, on which rank 0 serves the
+/// rendezvous; BRAID_PROGRESS=1 and COLUMNS if the output goes to a terminal, so that a progress bar may be
+/// drawn.
 Environment rank_environment(const Environment& base, const LaunchOptions& options,
                              const RankSetting& setting);
 
 /// The run's secret: BRAID_RUN_ID of `base`; else on one node 128 random bits in hexadecimal; else (nodes
-/// cannot agree on a random one) empty. Rank 0 takes only connections that know it.
+/// cannot agree on a random one) empty. Rank 0 accepts only connections that know it.
 std::string choose_run_id(const Environment& base, const LaunchOptions& options);
 
 }  // namespace braid::launch

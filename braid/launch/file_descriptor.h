@@ -32,8 +32,8 @@ class FileDescriptor {
   int value_ = -1;
 };
 
-/// `given`, moved out of 0, 1 and 2 (which a child replaces by its own). Throws std::system_error if the
-/// process has no room.
+/// `given`, moved out of 0, 1 and 2 (which a child replaces with its own). Throws std::system_error if the
+/// process has too many descriptors.
 inline FileDescriptor above_standard(FileDescriptor given) {
   if (given.get() > 2) return given;
   const int moved = ::fcntl(given.get(), F_DUPFD_CLOEXEC, 3);
@@ -41,7 +41,7 @@ inline FileDescriptor above_standard(FileDescriptor given) {
   return FileDescriptor(moved);
 }
 
-/// The owner of `value`, which a system call returned, above 2. Throws std::system_error naming `action` if
+/// The owner of `value`, a system call's result, moved above 2. Throws std::system_error naming `action` if
 /// the call failed.
 inline FileDescriptor take_descriptor(int value, const char* action) {
   if (value < 0) throw std::system_error(errno, std::generic_category(), action);

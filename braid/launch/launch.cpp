@@ -20,11 +20,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A SIGCHLD can be missed (another thread took it), so children are looked at this often anyway.
+// A SIGCHLD can be missed (if another thread takes it), so children are also polled at this interval.
 constexpr std::chrono::milliseconds kLongestWait{500};
 constexpr size_t kReadBytes = size_t{64} << 10;
-// What an ended rank can have left in its pipe is far less; more comes from a stray descendant that still
-// writes.
+// Far more than an ended rank can have left in its pipe; anything beyond comes from a stray descendant that
+// still writes.
 constexpr size_t kMostLeftBytes = size_t{1} << 20;
 
 struct Rank {
@@ -77,16 +77,16 @@ class Job {
   std::vector<Rank> ranks_;
   Clock::time_point started_ = Clock::now();
 
-  std::optional<size_t> culprit_;  // index of the rank whose failure is the run's
+  std::optional<size_t> culprit_;  // index of the rank whose failure ended the run
   std::optional<int> stop_signal_;
   std::optional<Clock::time_point> terminate_at_;
   std::optional<Clock::time_point> kill_at_;
   bool terminated_ = false;  // SIGTERM was sent to all
-  int64_t killed_ = 0;       // ranks that were still there when SIGKILL was sent
+  int64_t killed_ = 0;       // ranks still running when SIGKILL was sent
 };
 
 Job::~Job() {
-  // Only after an exception does a rank still live here.
+  // A rank is still running here only after an exception.
   send(SIGKILL);
   for (Rank& rank : ranks_) {
     while (!rank.ending) {
@@ -117,8 +117,8 @@ void Job::start() {
     make_log_directory(options_.log_dir);
     for (int64_t i = 0; i < count; ++i) logs[static_cast<size_t>(i)] = RankLog(log_path(options_.log_dir, i));
   }
-  // The launcher's copy of the listening socket closes when this function returns: once rank 0 is gone,
-  // nobody can connect and wait.
+  // The launcher's copy of the listening socket closes when this function returns: once rank 0 is gone, no
+  // rank can connect and wait.
   const Rendezvous rendezvous = open_rendezvous(options_);
   const std::string run_id = choose_run_id(context_.environment, options_);
   const int64_t threads = std::max<int64_t>(1, context_.cores / count);
@@ -204,8 +204,8 @@ void Job::drain(Rank& rank) {
 
 void Job::note_log_error(const Rank& rank, const std::optional<std::string>& reason) {
   if (reason)
-    say(cat("cannot write ", rank.log.path(), ": ", *reason, "; what rank ", rank.global_rank,
-            " prints is no longer logged"));
+    say(cat("cannot write ", rank.log.path(), ": ", *reason, "; the output of rank ", rank.global_rank,
+            " is no longer logged"));
 }
 
 void Job::take_signals() {
@@ -220,7 +220,8 @@ void Job::take_signals() {
     stop_signal_ = *signal;
     if (terminated_) continue;  // a failure is already ending the run
     say(cat(signal_name(*signal), ": asking ", alive() == 1 ? "the rank" : "all ranks",
-            " to end (again: kill at once; otherwise after ", context_.stop_grace.count() / 1000, " s)"));
+            " to end (a second signal kills immediately; otherwise after ",
+            context_.stop_grace.count() / 1000, " s)"));
     terminate_at_.reset();
     kill_at_ = now + context_.stop_grace;
     terminated_ = true;
@@ -246,10 +247,10 @@ void Job::note_failure(size_t index) {
                         ranks_[*culprit_].ending->exit_code == kPeerFailedExitCode;
   if (!culprit_ || replaces) culprit_ = index;
   if (terminated_) {
-    // A rank that does not catch the SIGTERM we sent is no failure to explain.
+    // A rank killed by the launcher's own SIGTERM is not a failure to explain.
     const std::optional<int> signal = ranks_[index].ending->signal;
     if (culprit_ == index && signal != SIGTERM && signal != SIGKILL) report_failure(ranks_[index]);
-    // The others may wait for this one; none needs longer than after a failure.
+    // The others may be waiting for this one; none needs longer than after a failure.
     kill_at_ = std::min(kill_at_.value_or(now + context_.failure_grace), now + context_.failure_grace);
   } else {
     const auto when = blames_another ? now + context_.culprit_wait : now;
@@ -292,7 +293,7 @@ void Job::report_failure(const Rank& rank) {
                              ? " (killed from outside: the machine may have run out of memory, see dmesg)"
                              : "",
                          lines.empty() ? "; it printed nothing"
-                         : shown       ? "; its output stands above"
+                         : shown       ? "; its output is above"
                                        : "; its last lines:");
   if (!shown) {
     for (const std::string& line : lines) text += "\n  | " + line;

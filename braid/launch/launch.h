@@ -1,4 +1,4 @@
-// `braid launch`: starts the ranks of one node, watches them, and ends them together.
+// `braid launch`: starts the ranks of one node, monitors them, and ends them together.
 #pragma once
 
 #include <chrono>
@@ -13,35 +13,36 @@
 
 namespace braid::launch {
 
-/// A rank that ends with this code says that another one failed it (a lost connection, a peer that did not
-/// answer): the launcher looks for the culprit a moment longer before it names one. The number is EX_PROTOCOL
-/// of sysexits.h.
+/// A rank that ends with this code blames another rank (a lost connection, a peer that did not answer): the
+/// launcher waits a moment longer for the culprit before it names one. The value is EX_PROTOCOL of
+/// sysexits.h.
 inline constexpr int kPeerFailedExitCode = 76;
 
-/// What the launcher is given instead of looking it up itself.
+/// What the launcher receives from its caller instead of looking it up itself.
 struct LaunchContext {
-  std::string program{};      // path of braid, which each rank runs unless the command is another program
-  Environment environment{};  // what the ranks inherit
-  std::function<void(std::string_view)> output{};   // takes what local rank 0 prints, byte for byte
-  std::function<void(std::string_view)> message{};  // takes the launcher's own lines, each with its newline
-  std::optional<int64_t> terminal_columns{};        // set if `output` ends on a terminal: its width
-  int64_t cores = 1;                                // that this node's ranks share
+  std::string program{};  // path of braid, which each rank runs unless the command is another program
+  Environment environment{};                       // what the ranks inherit
+  std::function<void(std::string_view)> output{};  // receives what local rank 0 prints, byte for byte
+  std::function<void(std::string_view)>
+      message{};                              // receives the launcher's own lines, each with its newline
+  std::optional<int64_t> terminal_columns{};  // set if `output` is a terminal: its width
+  int64_t cores = 1;                          // shared by this node's ranks
 
   std::chrono::milliseconds culprit_wait{500};    // after a rank that blames another one
   std::chrono::milliseconds failure_grace{3000};  // from the SIGTERM that follows a failure to SIGKILL
-  std::chrono::milliseconds stop_grace{30000};    // from the SIGTERM that passes a signal on to SIGKILL
+  std::chrono::milliseconds stop_grace{30000};    // from the SIGTERM that forwards a signal to SIGKILL
 };
 
 /// Runs all ranks of this node to their end. Returns 0 if all ended with 0, else the exit code of the rank
 /// that failed first (128 + signal if a signal killed it).
 ///
-/// A rank that fails ends the others: SIGTERM at once, SIGKILL after failure_grace; it is named with its last
-/// lines. A rank that ends with 0 does not disturb the others. SIGINT, SIGTERM and SIGHUP are passed on as
-/// SIGTERM, and SIGKILL follows after stop_grace or a second signal. No rank outlives the call, nor the
-/// calling thread should that be killed: call it from the main thread. Ranks have no standard input.
+/// A rank that fails ends the others: SIGTERM immediately, SIGKILL after failure_grace; it is named with its
+/// last lines. A rank that ends with 0 does not affect the others. SIGINT, SIGTERM and SIGHUP are forwarded
+/// as SIGTERM, and SIGKILL follows after stop_grace or a second signal. No rank outlives the call, or the
+/// calling thread if that is killed: call it from the main thread. Ranks have no standard input.
 ///
-/// Throws ConfigError if the options are wrong, a log cannot be made, the rendezvous port is taken, or the
-/// program cannot be started; no rank runs then.
+/// Throws ConfigError if the options are invalid, a log cannot be created, the rendezvous port is taken, or
+/// the program cannot be started; no rank runs then.
 int run_launch(const LaunchOptions& options, const LaunchContext& context);
 
 }  // namespace braid::launch

@@ -28,7 +28,7 @@ using testing::HasSubstr;
 using testing::Not;
 using Clock = std::chrono::steady_clock;
 
-// On a loaded machine things take long; only what never happens fails.
+// Generous for loaded machines: only what never happens fails.
 constexpr seconds kPatience{60};
 
 std::string read_file(const std::filesystem::path& path) {
@@ -72,8 +72,7 @@ class Launch : public testing::Test {
   std::string log(int64_t rank) const { return read_file(dir_ / "log" / cat("workerlog.", rank)); }
   std::string file(const std::string& name) const { return read_file(dir_ / name); }
 
-  // Runs the launcher in a process of its own, which the test can signal. Its messages go to the file
-  // `messages`.
+  // Runs the launcher in its own process, which the test can signal. Its messages go to the file `messages`.
   pid_t run_apart(int64_t ranks, const std::string& script) {
     const pid_t pid = ::fork();
     if (pid != 0) return pid;
@@ -183,7 +182,7 @@ TEST_F(Launch, WithoutLogsTheLastLinesAreStillShown) {
 }
 
 TEST_F(Launch, AFailingRankEndsTheOthersWithinFiveSeconds) {
-  // Rank 0 ignores SIGTERM; rank 2 has a child that does, too.
+  // Rank 0 ignores SIGTERM; rank 2 has a child that does so as well.
   const auto begin = Clock::now();
   EXPECT_EQ(
       run(4,
@@ -269,7 +268,7 @@ TEST_F(Launch, OnlyRankZeroInheritsTheListeningSocket) {
     return connected;
   };
   EXPECT_TRUE(connects());
-  // The port cannot be taken by a second run meanwhile.
+  // A second run cannot take the port meanwhile.
   LaunchOptions second = options(1, "exit 0");
   second.master_port = port;
   EXPECT_THROW(run_launch(second, context_), ConfigError);
@@ -385,7 +384,7 @@ TEST_F(Launch, WhatCannotStartIsAnErrorAndLeavesNothing) {
   EXPECT_THAT(refusal(bad_log), HasSubstr("workerlog.0: Is a directory"));
 
   LaunchOptions bad_host = options(1, "exit 0");
-  bad_host.master_addr = "192.0.2.1";  // an address of nobody (RFC 5737)
+  bad_host.master_addr = "192.0.2.1";  // an unassigned address (RFC 5737)
   EXPECT_THAT(refusal(bad_host), HasSubstr("cannot listen on --master_addr 192.0.2.1"));
 
   context_.program = "/nowhere/braid";
@@ -401,7 +400,7 @@ TEST_F(Launch, AFullDiskStopsTheLogNotTheRun) {
   EXPECT_EQ(run(1, "echo one; sleep 0.1; echo two"), 0);
   EXPECT_EQ(output_, "one\ntwo\n");
   EXPECT_THAT(messages_,
-              HasSubstr("workerlog.0: No space left on device; what rank 0 prints is no longer logged"));
+              HasSubstr("workerlog.0: No space left on device; the output of rank 0 is no longer logged"));
 }
 
 TEST_F(Launch, AnExceptionFromTheSinkLeavesNoProcess) {

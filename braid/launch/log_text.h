@@ -1,4 +1,5 @@
-// What of a rank's output goes into its log: whole lines, without the redraws of a progress bar.
+// Selects the part of a rank's output that goes into its log: whole lines, without the redraws of a progress
+// bar.
 #pragma once
 
 #include <deque>
@@ -7,9 +8,9 @@
 
 namespace braid::launch {
 
-/// Turns raw bytes into log lines. Of a line redrawn with carriage returns only the last drawing stays;
+/// Turns raw bytes into log lines. Of a line redrawn with carriage returns, only the last version stays;
 /// terminal control sequences (colours, erasing) are dropped; all else is kept byte for byte. Holds at most
-/// kLongestLine bytes of an unfinished line: a longer one is passed on in pieces.
+/// kLongestLine bytes of an unfinished line: a longer one is emitted in pieces.
 class LogText {
  public:
   static constexpr size_t kLongestLine = size_t{64} << 10;
@@ -18,10 +19,10 @@ class LogText {
   /// The text that `bytes` completes, ready to be appended to the log.
   std::string take(std::string_view bytes);
 
-  /// The unfinished last line, if any, ended with a newline.
+  /// The unfinished last line, if any, terminated with a newline.
   std::string finish();
 
-  /// The last kLastLines lines, oldest first, each cut at 1000 bytes.
+  /// The last kLastLines lines, oldest first, each truncated to 1000 bytes.
   const std::deque<std::string>& last_lines() const { return last_lines_; }
 
  private:
@@ -29,8 +30,8 @@ class LogText {
 
   std::string line_;  // since the last newline or effective carriage return
   bool redraw_ =
-      false;  // a carriage return came; the next byte decides whether it ended the line or restarts it
-  bool in_long_line_ = false;  // the beginning of this line is already passed on
+      false;  // after a carriage return: the next byte decides whether it ended or restarts the line
+  bool in_long_line_ = false;  // the beginning of this line was already emitted
   std::deque<std::string> last_lines_;
 };
 

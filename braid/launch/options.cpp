@@ -9,8 +9,8 @@
 namespace braid::launch {
 namespace {
 
-// Refuses what is no option of the launcher. The likeliest slip is an option of the command in front of the
-// command.
+// Rejects anything that is not an option of the launcher. The most likely mistake is a command's option in
+// front of the command.
 void check_known(const std::string& flag, std::span<const config::OptionSpec> specs) {
   if (flag.starts_with("--") && config::find_option(specs, flag.substr(2)) != nullptr) return;
   try {
@@ -40,7 +40,7 @@ config::OptionTable<LaunchOptions> launch_table() {
                   "fails. A COMMAND with a slash, such as ./train, is started "
                   "instead of braid. The exit code is that of the rank that failed first, or "
                   "0. Ctrl-C or SIGTERM asks the ranks to end; "
-                  "a second one ends them at once. Ranks get torchrun's variables, "
+                  "a second one ends them immediately. Ranks get torchrun's variables, "
                   "and OMP_NUM_THREADS = cores / ranks "
                   "unless it is set."});
   table.group("Ranks of this node");
@@ -48,18 +48,18 @@ config::OptionTable<LaunchOptions> launch_table() {
             {.help = "Ranks to start. Unset: as many as --gpus names, or 1.",
              .range = {.at_least = 1, .at_most = static_cast<double>(kMaxRanksPerNode)}});
   table.add("gpus", &L::gpus,
-            {.help = "Device numbers with commas between, as in 0,1,2,3: one rank on each. Unset: local rank "
+            {.help = "Comma-separated device numbers, as in 0,1,2,3: one rank on each. Unset: local rank "
                      "k takes device k.",
              .aliases = {"devices"}});
   table.add("log_dir", &L::log_dir,
-            {.help = "Write what local rank k prints to workerlog.k in this directory; a file that exists is "
+            {.help = "Write the output of local rank k to workerlog.k in this directory; an existing file is "
                      "appended to."});
   table.group("Several nodes (braid launch is started once on each)");
   table.add("nnodes", &L::nnodes, {.help = "Nodes of the run.", .range = {.at_least = 1, .at_most = 65536}});
   table.add("node_rank", &L::node_rank,
-            {.help = "This node's number. Must be given where nnodes is above 1.", .range = {.at_least = 0}});
+            {.help = "This node's number. Required if nnodes is above 1.", .range = {.at_least = 0}});
   table.add("master_addr", &L::master_addr,
-            {.help = "Host of node 0, where the ranks meet; the same on every node. Must be given where "
+            {.help = "Host of node 0, where the ranks meet; the same on every node. Required if "
                      "nnodes is above 1. "
                      "Unset: loopback."});
   table.add("master_port", &L::master_port,
@@ -71,7 +71,7 @@ config::OptionTable<LaunchOptions> launch_table() {
 std::optional<LaunchOptions> parse_launch_options(const std::vector<std::string>& words) {
   const config::OptionTable<LaunchOptions> table = launch_table();
   std::vector<std::string> plain = words;
-  // Every option takes one value, so whatever stands where a flag may is a flag or the command.
+  // Every option takes one value, so a word in the position of a flag is a flag or the command.
   for (size_t i = 0; i < plain.size() && plain[i].starts_with("-");) {
     if (plain[i] == "-h" || plain[i] == "--help") return std::nullopt;
     const size_t equals = std::min(plain[i].find('='), plain[i].size());
@@ -96,14 +96,14 @@ void check(const LaunchOptions& options) {
   launch_table().check(options);
   const std::vector<int64_t> devices = device_numbers(options);
   const auto count = static_cast<int64_t>(devices.size());
-  require<ConfigError>(count <= kMaxRanksPerNode, "--gpus names ", count, " devices; at most ",
+  require<ConfigError>(count <= kMaxRanksPerNode, "--gpus lists ", count, " devices; at most ",
                        kMaxRanksPerNode, " ranks run on a node");
   require<ConfigError>(std::set<int64_t>(devices.begin(), devices.end()).size() == devices.size(), "--gpus ",
-                       options.gpus, " names a device twice; every rank needs its own");
+                       options.gpus, " lists a device twice; every rank needs its own");
   require<ConfigError>(devices.empty() || !options.nproc_per_node || *options.nproc_per_node == count,
                        "--nproc_per_node ", options.nproc_per_node.value_or(0), " and --gpus ", options.gpus,
-                       " (", count, count == 1 ? " device" : " devices",
-                       ") disagree; give one of the two, or the same number");
+                       " (", counted(count, "device"),
+                       ") disagree; pass only one of them, or the same number");
   if (options.nnodes > 1) {
     require<ConfigError>(options.node_rank.has_value(), "--nnodes ", options.nnodes,
                          " needs --node_rank on every node: 0 to ", options.nnodes - 1);
@@ -117,12 +117,11 @@ void check(const LaunchOptions& options) {
     // An IPv6 address has two colons or more.
     const auto colons = std::count(options.master_addr->begin(), options.master_addr->end(), ':');
     require<ConfigError>(colons != 1, "--master_addr ", *options.master_addr,
-                         " holds a port; give the host as --master_addr and the port as --master_port");
+                         " contains a port; pass the host as --master_addr and the port as --master_port");
   }
-  require<ConfigError>(
-      !options.command.empty(),
-      "braid launch has nothing to run; name a command after the options, as in braid launch "
-      "--nproc_per_node 2 pretrain ...");
+  require<ConfigError>(!options.command.empty(),
+                       "braid launch has nothing to run: add a command after the options, as in braid launch "
+                       "--nproc_per_node 2 pretrain ...");
 }
 
 std::vector<int64_t> device_numbers(const LaunchOptions& options) {
@@ -131,8 +130,8 @@ std::vector<int64_t> device_numbers(const LaunchOptions& options) {
   for (const std::string& piece : split(options.gpus, ',')) {
     const std::optional<int64_t> device = parse_int(trim(piece));
     require<ConfigError>(device && *device >= 0,
-                         "--gpus must be device numbers with commas between, as in 0,1,2,3; got '",
-                         options.gpus, "'");
+                         "--gpus must be comma-separated device numbers, as in 0,1,2,3; got '", options.gpus,
+                         "'");
     devices.push_back(*device);
   }
   return devices;

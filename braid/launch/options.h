@@ -1,4 +1,4 @@
-// The options of `braid launch`: what is started, how often, and where its output goes.
+// The options of `braid launch`: what to start, how often, and where its output goes.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace braid::launch {
 /// Ranks of one node are numbered from 0 (local rank); all nodes start the same number of them.
 struct LaunchOptions {
   std::optional<int64_t> nproc_per_node{};  // nothing: as many as `gpus`, or 1
-  std::string gpus{};                       // device numbers with commas between; empty: the rank chooses
+  std::string gpus{};                       // comma-separated device numbers; empty: the rank chooses
   int64_t nnodes = 1;
   std::optional<int64_t> node_rank{};        // nothing: 0, allowed on one node only
   std::optional<std::string> master_addr{};  // nothing: loopback, allowed on one node only
@@ -27,34 +27,33 @@ struct LaunchOptions {
 /// torchrun's and c10d's usual rendezvous port.
 inline constexpr int64_t kDefaultMasterPort = 29500;
 
-/// One rank more than this on one node is taken for a slip; two file descriptors a rank stay below the usual
-/// limit of 1024.
+/// More ranks on one node are considered a mistake; two file descriptors per rank stay below the usual limit
+/// of 1024.
 inline constexpr int64_t kMaxRanksPerNode = 256;
 
 /// Whether the command is a program of the user's own: its path has a slash.
 bool is_own_program(const LaunchOptions& options);
 
-/// The options of `braid launch`: help, checks and documentation come from it.
+/// The options of `braid launch`: help, checks and documentation derive from this table.
 config::OptionTable<LaunchOptions> launch_table();
 
-/// The options in `words` (what follows `braid launch`), or nothing if they ask for help. Options stand
-/// before the command
-/// (`--name value` or `--name=value`, dashes and underscores alike); the first other word is the command, and
-/// it and all after it are `command`. Throws ConfigError as `check` does, and for an unknown, repeated or
-/// incomplete option.
+/// The options in `words` (what follows `braid launch`), or nothing if they ask for help. Options precede the
+/// command (`--name value` or `--name=value`, dashes and underscores alike); the first other word is the
+/// command, and it and everything after it are `command`. Throws ConfigError like `check`, and for an
+/// unknown, repeated or incomplete option.
 std::optional<LaunchOptions> parse_launch_options(const std::vector<std::string>& words);
 
-/// Throws ConfigError if the options contradict each other, leave their range, or name nothing to run.
+/// Throws ConfigError if the options contradict each other, are out of range, or name nothing to run.
 void check(const LaunchOptions& options);
 
-/// The devices that `gpus` lists, one per local rank; empty if it is. Throws ConfigError if it is no list of
-/// numbers.
+/// The devices that `gpus` lists, one per local rank; empty if `gpus` is. Throws ConfigError if it is not a
+/// list of numbers.
 std::vector<int64_t> device_numbers(const LaunchOptions& options);
 
-/// How many ranks this node starts.
+/// The number of ranks that this node starts.
 int64_t ranks_per_node(const LaunchOptions& options);
 
-/// What `braid launch --help` prints.
+/// The output of `braid launch --help`.
 std::string launch_help();
 
 }  // namespace braid::launch

@@ -59,10 +59,10 @@ TEST(LaunchOptions, RanksPerNodeComeFromEitherOption) {
   EXPECT_EQ(ranks_per_node({.gpus = "5,6,7"}), 3);
 }
 
-TEST(LaunchOptions, MoreDevicesThanRanksAllowedAreRefused) {
+TEST(LaunchOptions, MoreDevicesThanAllowedRanksAreRejected) {
   std::string list = "0";
   for (int i = 1; i <= kMaxRanksPerNode; ++i) list += "," + std::to_string(i);
-  EXPECT_THAT(refusal({"--gpus", list, "pretrain"}), HasSubstr("--gpus names 257 devices"));
+  EXPECT_THAT(refusal({"--gpus", list, "pretrain"}), HasSubstr("--gpus lists 257 devices"));
 }
 
 TEST(LaunchOptions, MisuseIsExplained) {
@@ -77,9 +77,9 @@ TEST(LaunchOptions, MisuseIsExplained) {
       {"--nproc_per_node 0 pretrain", ">= 1 and <= 256, got '0'"},
       {"--nproc_per_node 257 pretrain", ">= 1 and <= 256, got '257'"},
       {"--nproc_per_node 4 --gpus 0,1 pretrain", "--nproc_per_node 4 and --gpus 0,1 (2 devices) disagree"},
-      {"--gpus 0,0 pretrain", "names a device twice"},
-      {"--gpus 0,x pretrain", "--gpus must be device numbers with commas between"},
-      {"--devices -1 pretrain", "must be device numbers"},
+      {"--gpus 0,0 pretrain", "lists a device twice"},
+      {"--gpus 0,x pretrain", "--gpus must be comma-separated device numbers"},
+      {"--devices -1 pretrain", "must be comma-separated device numbers"},
       {"--gpus 0 --devices 1 pretrain", "is given twice"},
       {"--nnodes 1:4 pretrain", "--nnodes must be a whole number"},
       {"--nnodes 0 pretrain", "--nnodes must be a whole number, >= 1"},
@@ -92,7 +92,7 @@ TEST(LaunchOptions, MisuseIsExplained) {
       {"--node_rank -1 pretrain", "--node_rank must be a whole number, >= 0, got '-1'"},
       {"--master_port 0 pretrain", ">= 1 and <= 65535, got '0'"},
       {"--master_port 65536 pretrain", ">= 1 and <= 65535, got '65536'"},
-      {"--master_addr host:29500 pretrain", "give the host as --master_addr and the port as --master_port"},
+      {"--master_addr host:29500 pretrain", "pass the host as --master_addr and the port as --master_port"},
       {"--log_dir a --log-dir b pretrain", "--log_dir is given twice"},
       {"--log_dir", "--log_dir needs a value"},
       {"--log_dir --nnodes 2 pretrain", "--log_dir needs a value"},

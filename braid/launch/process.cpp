@@ -12,13 +12,13 @@
 namespace braid::launch {
 namespace {
 
-// Everything the child needs between fork and exec, laid out before the fork: in the child nothing may
-// allocate or lock.
+// Everything the child needs between fork and exec, prepared before the fork: the child may neither allocate
+// nor lock.
 struct Prepared {
   pid_t parent = 0;
   int null = -1;
   int output = -1;
-  int error = -1;  // takes errno if the program cannot be started; closed by a successful exec
+  int error = -1;  // receives errno if the program cannot be started; closed by a successful exec
   int inherited = -1;
   int last_descriptor = 0;
   const sigset_t* signal_mask = nullptr;
@@ -34,7 +34,7 @@ void close_others_on_exec(int last_descriptor) {
 
 [[noreturn]] void become_program(const Prepared& prepared) {
   ::setpgid(0, 0);
-  // The parent may have died before prctl; then nobody would ever end this child.
+  // The parent may have died before prctl; then nothing would ever end this child.
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() != prepared.parent) ::_exit(127);
   ::dup2(prepared.null, 0);
   ::dup2(prepared.output, 1);
@@ -102,7 +102,7 @@ Process start_process(const ProcessSpec& spec) {
   if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (pid == 0) become_program(prepared);
 
-  ::setpgid(pid, pid);  // both sides do it, so that the group exists for whoever signals it first
+  ::setpgid(pid, pid);  // both sides do it, so that the group exists whichever side signals it first
   error.write.close();
   int code = 0;
   ssize_t count = 0;
@@ -123,7 +123,7 @@ std::optional<Ending> reap(pid_t pid) {
     return std::nullopt;
   }
   if (info.si_pid != pid) return std::nullopt;
-  // Not yet reaped, so the group's number cannot have gone to somebody else.
+  // Not yet reaped, so the group's id cannot have been reused.
   ::kill(-pid, SIGKILL);
   int status = 0;
   pid_t reaped = 0;

@@ -16,16 +16,17 @@ namespace braid::launch {
 /// end the run.
 class RankLog {
  public:
-  /// No file; the last lines only.
+  /// No file, only the last lines.
   RankLog() = default;
 
   /// Throws ConfigError if `path` cannot be opened for appending.
   explicit RankLog(std::string path);
 
-  /// The reason if the file could not be written for the first time; nothing is written to it from then on.
+  /// The reason, if this is the first time that the file could not be written; nothing is written to it
+  /// afterwards.
   [[nodiscard]] std::optional<std::string> take(std::string_view bytes);
 
-  /// Writes the unfinished last line; result as of take. Nothing may be taken afterwards.
+  /// Writes the unfinished last line; returns the same as take. take may not be called afterwards.
   [[nodiscard]] std::optional<std::string> finish();
 
   const std::deque<std::string>& last_lines() const { return text_.last_lines(); }
@@ -42,8 +43,8 @@ class RankLog {
 /// `directory`/workerlog.`local_rank`.
 std::string log_path(const std::string& directory, int64_t local_rank);
 
-/// Creates `directory` and its parents. Throws ConfigError naming --log_dir if it cannot be made or is
-/// something else.
+/// Creates `directory` and its parents. Throws ConfigError naming --log_dir if it cannot be created or is not
+/// a directory.
 void make_log_directory(const std::string& directory);
 
 }  // namespace braid::launch

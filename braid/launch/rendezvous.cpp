@@ -34,8 +34,7 @@ Rendezvous open_rendezvous(const LaunchOptions& options) {
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   addrinfo* found = nullptr;
   const int status = ::getaddrinfo(host.c_str(), port.c_str(), &hints, &found);
-  require<ConfigError>(status == 0, "--master_addr ", host,
-                       " is no host this machine knows: ", ::gai_strerror(status));
+  require<ConfigError>(status == 0, "--master_addr ", host, " cannot be resolved: ", ::gai_strerror(status));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
 
   int error = 0;
@@ -59,10 +58,10 @@ Rendezvous open_rendezvous(const LaunchOptions& options) {
   if (error == EADDRINUSE) {
     throw ConfigError(
         cat("--master_port ", port, " of ", host,
-            " is in use by another program; choose another, or leave it out on one node to get a free one"));
+            " is in use by another program; choose another, or on one node omit it to get a free one"));
   }
   throw ConfigError(cat("cannot listen on --master_addr ", host, " port ", port, ": ", std::strerror(error),
-                        "; on one node leave --master_addr out, or name an address of this machine"));
+                        "; on one node omit --master_addr, or pass an address of this machine"));
 }
 
 }  // namespace braid::launch

@@ -18,7 +18,8 @@ struct Rendezvous {
 /// The rendezvous of a run. On one node the returned socket already listens on --master_addr (default
 /// 127.0.0.1) and
 /// --master_port (default: a free one): no other program can take the port before rank 0 serves it, and ranks
-/// that connect earlier wait in its queue. Throws ConfigError if the host is unknown or the port is taken.
+/// that connect earlier wait in the socket's queue. Throws ConfigError if the host is unknown or the port is
+/// taken.
 Rendezvous open_rendezvous(const LaunchOptions& options);
 
 }  // namespace braid::launch

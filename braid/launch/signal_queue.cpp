@@ -22,7 +22,7 @@ SignalQueue::SignalQueue() {
 
 SignalQueue::~SignalQueue() {
   while (next()) {
-  }  // what is still waiting asked for the end that has come
+  }  // the pending signals asked for the end that has now come
   ::pthread_sigmask(SIG_SETMASK, &former_mask_, nullptr);
   ::sigaction(SIGCHLD, &former_child_action_, nullptr);
 }

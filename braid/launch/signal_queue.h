@@ -9,7 +9,7 @@
 
 namespace braid::launch {
 
-/// While it lives, SIGINT, SIGTERM, SIGHUP and SIGCHLD are blocked in the calling thread and wait in the
+/// During its lifetime, SIGINT, SIGTERM, SIGHUP and SIGCHLD are blocked in the calling thread and go to the
 /// queue. A signal that was ignored (nohup, a background job) stays ignored, except SIGCHLD, which is set to
 /// its default so that children can be reaped.
 class SignalQueue {
@@ -19,10 +19,10 @@ class SignalQueue {
   SignalQueue(const SignalQueue&) = delete;
   SignalQueue& operator=(const SignalQueue&) = delete;
 
-  /// Becomes readable when a signal waits; for poll.
+  /// Becomes readable when a signal is pending; for poll.
   int descriptor() const { return queue_.get(); }
 
-  /// The next waiting signal; nothing if there is none. Does not block.
+  /// The next pending signal; nothing if there is none. Does not block.
   std::optional<int> next();
 
   /// The signals that were blocked before; for children, which inherit the mask.

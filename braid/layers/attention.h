@@ -1,7 +1,7 @@
 // The attention half of a decoder block: x + o(attention(rope(qkv(norm(x))))).
 //
-// q, k and v are one matrix, [heads * d + 2 * key-value heads * d, H], so that they are one product; in files
-// they are three.
+// q, k and v are one matrix, [heads * d + 2 * key-value heads * d, H], so that they need one product; in
+// files they are separate.
 #pragma once
 
 #include "braid/kernels/rope.h"

@@ -11,7 +11,7 @@ namespace braid::layers {
 
 namespace {
 
-/// The gradient of dy . y by x; nothing if x has none. The graph stays where W needs it.
+/// The gradient of dy . y with respect to x; nothing if x has none. The graph is kept if W needs it.
 at::Tensor input_gradient(const AutogradSaved& kept, bool keep_graph) {
   if (!kept.x.requires_grad()) return {};
   return torch::autograd::grad({kept.y}, {kept.x}, {kept.dy}, keep_graph)[0];
@@ -33,7 +33,7 @@ AutogradParameters::AutogradParameters(const std::vector<NamedLeaf>& leaves) {
     auto parameter = std::make_unique<tensor::Parameter>(
         tensor::declare_parameter({tensor::whole_tensor(name, leaf.sizes().vec())}));
     parameter->initial = tensor::InitialValues::kGiven;
-    parameter->leaf = leaf;  // what the optimizer writes, the function reads
+    parameter->leaf = leaf;  // the function reads what the optimizer writes
     parameters_.push_back(std::move(parameter));
   }
 }
@@ -79,7 +79,7 @@ void AutogradLayer::backward_weight(Saved& saved) {
 }
 
 at::Tensor AutogradLossLayer::forward(const at::Tensor&, Saved*) {
-  throw ConfigError("a loss made of an autograd function has no predictions to generate from");
+  throw ConfigError("a loss defined by an autograd function has no predictions to generate from");
 }
 
 Loss AutogradLossLayer::loss(const at::Tensor& x, const at::Tensor& labels, double gradient_scale,

@@ -1,8 +1,8 @@
-// Any differentiable function or torch::nn::Module as a Layer, its B and W through libtorch's autograd.
+// Any differentiable function or torch::nn::Module as a Layer, with B and W through libtorch's autograd.
 //
-// B asks autograd for the gradient of the input alone and keeps the graph; W asks for the gradients of the
-// parameters alone and drops it. So a split backward walks the graph's activation gradients twice: write the
-// three methods by hand where that matters.
+// B asks autograd for only the gradient of the input and keeps the graph; W asks for only the gradients of
+// the parameters and drops the graph. A split backward therefore computes the activation gradients twice:
+// write the three methods by hand if that matters.
 #pragma once
 
 #include <functional>
@@ -24,10 +24,10 @@ class AutogradSaved final : public Saved {
 /// A named leaf tensor that requires grad.
 using NamedLeaf = std::pair<std::string, at::Tensor>;
 
-/// The parameters of a differentiable function, and how autograd's gradients enter them.
+/// The parameters of a differentiable function, and the accumulation of autograd's gradients in them.
 class AutogradParameters {
  public:
-  /// Throws ShapeError for a tensor that is no leaf or does not require grad.
+  /// Throws ShapeError for a tensor that is not a leaf or does not require grad.
   explicit AutogradParameters(const std::vector<NamedLeaf>& leaves);
 
   bool empty() const { return leaves_.empty(); }
@@ -43,8 +43,8 @@ class AutogradParameters {
 
 class AutogradLayer final : public Layer {
  public:
-  /// `function` maps [b, s, H] to [b, s, H'] and is differentiable by x and by `parameters`, which must be
-  /// the tensors that it uses: they begin with their own values and share memory with this layer's
+  /// `function` maps [b, s, H] to [b, s, H'] and is differentiable with respect to x and `parameters`, which
+  /// must be the tensors that it uses: they keep their initial values and share memory with this layer's
   /// parameters.
   AutogradLayer(std::function<at::Tensor(const at::Tensor&)> function,
                 const std::vector<NamedLeaf>& parameters)
@@ -63,11 +63,11 @@ class AutogradLayer final : public Layer {
   AutogradParameters parameters_;
 };
 
-/// The end of a model: a loss by autograd.
+/// The end of a model: a loss through autograd.
 class AutogradLossLayer final : public LossLayer {
  public:
-  /// `function` maps x [b, s, H] and labels to the sum of the losses, a scalar, and is differentiable by x
-  /// and by `parameters`.
+  /// `function` maps x [b, s, H] and labels to the sum of the losses, a scalar, and is differentiable with
+  /// respect to x and `parameters`.
   AutogradLossLayer(std::function<at::Tensor(const at::Tensor& x, const at::Tensor& labels)> function,
                     const std::vector<NamedLeaf>& parameters = {})
       : function_(std::move(function)), parameters_(parameters) {}
@@ -88,7 +88,7 @@ class AutogradLossLayer final : public LossLayer {
 };
 
 /// `module` (a shared_ptr to a torch::nn::Module with forward(Tensor) -> Tensor) as a Layer; parameter names
-/// get `prefix`. Include <torch/nn/module.h> yourself: this header does not pay for it.
+/// get `prefix`. Include <torch/nn/module.h> yourself: this header avoids its cost.
 template <typename Module>
 std::unique_ptr<Layer> make_module_layer(std::shared_ptr<Module> module, const std::string& prefix) {
   std::vector<NamedLeaf> parameters;

@@ -19,8 +19,8 @@ Kernel kernel_for(const at::Tensor& q) {
   return Kernel::kCudaEfficient;
 }
 
-/// [b, key-value heads, s, d] with each head repeated for the queries of its group. These kernels know no
-/// groups.
+/// [b, key-value heads, s, d] with each head repeated for the queries of its group, for kernels that do not
+/// support groups.
 at::Tensor repeat_heads(const at::Tensor& x, int64_t heads) {
   const int64_t group = heads / x.size(1);
   return group == 1 ? x : at::repeat_interleave(x, group, 1);

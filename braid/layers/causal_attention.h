@@ -7,12 +7,12 @@
 
 namespace braid::layers {
 
-/// What the forward kernel hands to the backward kernel beside q, k and v.
+/// What the forward kernel passes to the backward kernel besides q, k and v.
 struct AttentionResult {
   at::Tensor out;  ///< [b, heads, s, d], strides of a [b, s, heads, d] tensor, so that its rows view as [b,
                    ///< s, heads * d]
   at::Tensor
-      logsumexp;  ///< [b, heads, s] or [b, s, heads] as the kernel has it; float32 (float64 for float64)
+      logsumexp;  ///< [b, heads, s] or [b, s, heads] depending on the kernel; float32 (float64 for float64)
   at::Tensor rng_state;  ///< CUDA only; undefined on the CPU
   at::Tensor rng_unused;
 
@@ -21,8 +21,7 @@ struct AttentionResult {
 
 struct AttentionGradient {
   at::Tensor dq;  ///< [b, heads, s, d]
-  at::Tensor
-      dk;  ///< [b, heads or key-value heads, s, d]: per query head where the kernel wants keys repeated
+  at::Tensor dk;  ///< [b, heads or key-value heads, s, d]: per query head if the kernel needs repeated keys
   at::Tensor dv;  ///< as dk
 };
 
@@ -37,7 +36,7 @@ struct AttentionGradient {
 /// Ainslie et al. 2023, arXiv:2305.13245.
 AttentionResult causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
 
-/// Gradients of q, k and v for dout [b, heads, s, d]. `result` is what causal_attention returned for the same
+/// Gradients of q, k and v for dout [b, heads, s, d]. `result` must come from causal_attention for the same
 /// q, k, v.
 AttentionGradient causal_attention_backward(const at::Tensor& dout, const at::Tensor& q, const at::Tensor& k,
                                             const at::Tensor& v, const AttentionResult& result);

@@ -26,7 +26,7 @@ Head::Head(const Options& options)
 
 at::Tensor Head::forward(const at::Tensor& x, Saved* saved) {
   require<InternalError>(saved == nullptr,
-                         "Head::forward gives logits and keeps nothing: train through Head::loss");
+                         "Head::forward returns logits and keeps nothing: use Head::loss for training");
   return projection_.forward(norm_.forward(x, nullptr), nullptr);
 }
 

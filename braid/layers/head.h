@@ -1,9 +1,9 @@
 // The end of the model: final norm, projection to the vocabulary, cross-entropy.
 //
-// The logits of a microbatch are never whole in memory: they are made, turned into their own gradient, used
-// for the gradients of the norm's output and of the weight, and dropped, some rows at a time. So F does the
-// work of B and W for the projection (see docs/decisions/0002-head-gradient-in-forward.md); B finishes the
-// norm, W adds the norm's weight gradient.
+// The logits of a microbatch are never entirely in memory: a few rows at a time they are computed, turned
+// into their own gradient, used for the gradients of the norm's output and of the weight, and dropped. F thus
+// does the work of B and W for the projection (see docs/decisions/0002-head-gradient-in-forward.md); B
+// finishes the norm, W adds the norm's weight gradient.
 #pragma once
 
 #include "braid/layers/layer.h"
@@ -24,11 +24,11 @@ class Head final : public LossLayer {
  public:
   struct Options {
     std::string norm_name = "model.norm.weight";
-    std::string name = "lm_head.weight";  ///< the embedding's where the two are tied
+    std::string name = "lm_head.weight";  ///< the embedding's if the two are tied
     int64_t hidden = 0;                   ///< H
     int64_t vocabulary = 0;               ///< V
     double norm_eps = 1e-6;
-    int64_t logits_bytes = int64_t{64} << 20;  ///< the most that logits may take at once
+    int64_t logits_bytes = int64_t{64} << 20;  ///< upper bound on the logits held at a time
   };
   explicit Head(const Options& options);
 
@@ -37,11 +37,11 @@ class Head final : public LossLayer {
   /// Logits [b, s, V] of x [b, s, H], for generation. `saved` must be null: training goes through loss().
   at::Tensor forward(const at::Tensor& x, Saved* saved) override;
 
-  /// As LossLayer::loss. With `saved`, the projection's weight gradient enters its main_grad now, the rest
-  /// waits in `saved` for B and W.
+  /// See LossLayer::loss. With `saved`, the projection's weight gradient is added to its main_grad
+  /// immediately; the rest is kept in `saved` for B and W.
   Loss loss(const at::Tensor& x, const at::Tensor& labels, double gradient_scale, Saved* saved) override;
 
-  /// B. `dy` is not used, the loss is the last value; pass an undefined tensor.
+  /// B. `dy` is not used, as the loss is the last value; pass an undefined tensor.
   at::Tensor backward_input(const at::Tensor& dy, Saved& saved) override;
   void backward_weight(Saved& saved) override;
   void append_parameters(std::vector<tensor::Parameter*>& parameters) override;

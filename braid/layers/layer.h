@@ -1,6 +1,6 @@
-// A layer is its three parts: forward (F), gradient of the input (B), gradient of the weights (W).
+// A layer consists of three methods: forward (F), gradient of the input (B), gradient of the weights (W).
 //
-// Zero-bubble schedules run B and W apart; the others run B and then W, layer by layer. Either way a layer
+// Zero-bubble schedules separate B and W; the others run B and then W, layer by layer. In both cases a layer
 // computes the same numbers. Source of the split: Qi et al. 2023, "Zero bubble pipeline parallelism",
 // arXiv:2401.10241, section 2.
 //
@@ -19,15 +19,15 @@
 
 namespace braid::layers {
 
-/// What a layer keeps of one microbatch, from F to B and from B to W. Each layer has a type of its own.
+/// What a layer keeps for one microbatch, from F to B and from B to W. Each layer has its own type.
 class Saved {
  public:
   virtual ~Saved() = default;
 
-  /// The tensors held now; undefined ones included.
+  /// The tensors held now, including undefined ones.
   virtual std::vector<const at::Tensor*> tensors() const = 0;
 
-  /// Bytes held now; a storage that several tensors share counts once.
+  /// Bytes held now; storage shared by several tensors counts once.
   int64_t bytes() const;
   bool empty() const { return bytes() == 0; }
 };
@@ -42,44 +42,43 @@ class Layer {
   virtual std::unique_ptr<Saved> make_saved() const = 0;
 
   /// F. Returns y [b, s, H'] for x [b, s, H] (token ids [b, s] int64 for the embedding). Keeps in `saved`
-  /// what B and W need; without `saved` (evaluation, generation) it keeps nothing. x must not be changed by
-  /// the caller while `saved` holds it.
+  /// what B and W need; without `saved` (evaluation, generation) it keeps nothing. The caller must not modify
+  /// x while `saved` holds it.
   virtual at::Tensor forward(const at::Tensor& x, Saved* saved) = 0;
 
-  /// B. Returns dx [b, s, H], the gradient of the loss by x, for dy [b, s, H'] (undefined for the embedding,
-  /// whose input has none). Drops from `saved` what only B needed, leaves what W needs. May keep dy, which
-  /// the caller must not change until W.
+  /// B. Returns dx [b, s, H], the gradient of the loss with respect to x, for dy [b, s, H'] (undefined for
+  /// the embedding, whose input has none). Drops from `saved` what only B needed and keeps what W needs. May
+  /// keep dy, which the caller must not modify until W.
   virtual at::Tensor backward_input(const at::Tensor& dy, Saved& saved) = 0;
 
-  /// W. Adds the weight gradients of this microbatch into the parameters' main_grad (overwrites them for the
+  /// W. Adds the weight gradients of this microbatch to the parameters' main_grad (overwrites them for the
   /// first microbatch of a step, see Parameter::gradient_started) and leaves `saved` empty. Call it in
-  /// ascending order of microbatches: that is what makes the sums the same bits under every schedule.
+  /// ascending order of microbatches: this makes the sums bit-identical under every schedule.
   virtual void backward_weight(Saved& saved) = 0;
 
-  /// B and then W, for schedules that do not split them: what only W needs lives only while this layer is at
-  /// work.
+  /// B and then W, for schedules that do not split them: what only W needs lives only while this layer runs.
   virtual at::Tensor backward(const at::Tensor& dy, Saved& saved);
 
   /// Appends the layer's parameters, in a fixed order. They live as long as the layer.
   virtual void append_parameters(std::vector<tensor::Parameter*>& parameters) = 0;
 
-  /// This layer where it ends a model with a loss, else null.
+  /// This layer if it ends a model with a loss, else null.
   virtual LossLayer* as_loss_layer() { return nullptr; }
 };
 
 struct Loss {
   double sum = 0;      ///< of the counted tokens' losses, in nats
-  int64_t tokens = 0;  ///< how many were counted
+  int64_t tokens = 0;  ///< number of counted tokens
   bool operator==(const Loss&) const = default;
 };
 
-/// The last layer of a model: its output is the loss. `forward` gives predictions, for generation, and keeps
-/// nothing.
+/// The last layer of a model: its output is the loss. `forward` returns predictions, for generation, and
+/// keeps nothing.
 class LossLayer : public Layer {
  public:
   /// F of training and evaluation: the loss of x [b, s, H] against labels [b, s] int64 (-100: not counted).
-  /// With `saved`, B and W will give the gradient of `gradient_scale` times the loss sum: pass 1 / (tokens of
-  /// the whole step) to train on the mean. Keeps nothing without it. In B `dy` is undefined: the loss is the
+  /// With `saved`, B and W compute the gradient of `gradient_scale` times the loss sum: pass 1 / (tokens of
+  /// the whole step) to train on the mean. Without it, keeps nothing. In B `dy` is undefined: the loss is the
   /// last value.
   virtual Loss loss(const at::Tensor& x, const at::Tensor& labels, double gradient_scale, Saved* saved) = 0;
 

@@ -6,7 +6,7 @@ namespace braid::layers {
 
 std::unique_ptr<Layer> make_without_data(const LayerSpec& spec) {
   require<ConfigError>(static_cast<bool>(spec.make), "the spec of layer ", spec.name,
-                       " does not say how to make it");
+                       " has no make function");
   return spec.make(c10::Device(c10::kMeta));
 }
 

@@ -1,4 +1,4 @@
-// A layer described before it exists: what a plan needs to know of a model, and how to make its layers.
+// The description of a layer: what planning needs to know about a model, and how to create its layers.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -19,20 +19,20 @@ namespace braid::layers {
 /// same slices are tied: they share one weight.
 struct LayerSpec {
   std::string name;  ///< unique in the model: "model.layers.3.mlp"
-  std::string kind;  ///< layers of one kind take the same time and keep the same: "mlp"
+  std::string kind;  ///< layers of one kind take the same time and memory: "mlp"
 
-  /// Whether the model may be cut before this layer. The first layer and the loss never stand alone, whatever
-  /// they say.
+  /// Whether the model may be cut before this layer. The first layer and the loss never form a stage alone,
+  /// whatever their value.
   bool may_begin_stage = true;
 
-  /// The layer without memory for its parameters (tensor::allocate_segments makes it). With the device
-  /// c10::kMeta it need only know its parameters.
+  /// Creates the layer, without memory for its parameters (tensor::allocate_segments allocates it). With the
+  /// device c10::kMeta the layer need only declare its parameters.
   std::function<std::unique_ptr<Layer>(c10::Device)> make;
 
-  /// Arithmetic per token. Empty: a product with every parameter that has two dimensions or more.
+  /// Arithmetic per token. Empty: a product with every parameter of two or more dimensions.
   std::function<cost::LayerWork(const cost::MicrobatchShape&)> work;
 
-  /// What the layer keeps of a microbatch. Empty: not known, and plans say so.
+  /// What the layer keeps per microbatch. Empty: unknown, and plans report that.
   std::function<cost::SavedBytes(const cost::MicrobatchShape&)> saved_bytes;
 };
 
@@ -43,10 +43,10 @@ struct ModelSpec {
   int64_t table_bytes = 0;  ///< of tables that all layers of a rank share
 };
 
-/// A layer of a spec that only knows its parameters, for plans.
+/// A spec's layer that only declares its parameters, for planning.
 std::unique_ptr<Layer> make_without_data(const LayerSpec& spec);
 
-/// `spec.work`, or what stands in for it where it is empty.
+/// `spec.work`, or its default if it is empty.
 cost::LayerWork work_of(const LayerSpec& spec, const cost::MicrobatchShape& shape);
 
 /// The layers' parameters under the layers' names, for tensor::lay_out_segments.

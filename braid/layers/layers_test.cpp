@@ -146,8 +146,8 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, Layers,
 
 class HeadLoss : public ::testing::TestWithParam<std::tuple<at::ScalarType, int64_t>> {};
 
-// The head returns the loss and the gradient of scale times the loss, whatever number of rows of logits exist
-// at once.
+// The head returns the loss and the gradient of scale times the loss, for any number of rows of logits at a
+// time.
 TEST_P(HeadLoss, AgainstAutogradForAnyChunkOfLogits) {
   const auto [dtype, logits_bytes] = GetParam();
   constexpr int64_t kHidden = 24, kVocabulary = 37;
@@ -196,7 +196,7 @@ INSTANTIATE_TEST_SUITE_P(Chunks, HeadLoss,
                          ::testing::Combine(::testing::Values(at::kDouble, at::kFloat, at::kBFloat16),
                                             ::testing::Values<int64_t>(1, 1000, 1 << 20)));
 
-TEST(HeadMemory, LogitsNeverExistWhole) {
+TEST(HeadMemory, LogitsAreNeverEntirelyInMemory) {
   tensor::install_cpu_allocator();
   const tensor::ArenaScope scope;
   const at::NoGradGuard no_grad;
@@ -212,10 +212,10 @@ TEST(HeadMemory, LogitsNeverExistWhole) {
   const int64_t peak = tensor::memory_stats().max_allocated_bytes - before;
   // The norm's output and the gradient of it, 1 / rms, the chunk of logits, and small vectors of a row each.
   EXPECT_LE(peak, 2 * kRows * kHidden * 4 + kRows * 4 + kLogitsBytes + kRows * 64);
-  EXPECT_LT(peak, kRows * kVocabulary * 4 / 8) << "whole logits would take eight times as much";
+  EXPECT_LT(peak, kRows * kVocabulary * 4 / 8) << "all logits would take eight times as much";
 }
 
-TEST(Attention, ASequenceLongerThanThePositionsIsRefused) {
+TEST(Attention, ASequenceLongerThanThePositionsIsRejected) {
   Attention layer({.name = "layer",
                    .hidden = 16,
                    .heads = 2,
@@ -233,7 +233,7 @@ TEST(Attention, ASequenceLongerThanThePositionsIsRefused) {
   }
 }
 
-// A loss by autograd gives what the head's own formulas give.
+// A loss through autograd gives the same as the head's own formulas.
 TEST(AutogradLossLayer, AgainstAutogradOnTheFormula) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(9);
   const at::Tensor weight = at::normal(0.0, 0.3, {11, 6}, generator, at::kDouble).requires_grad_(true);
@@ -245,7 +245,7 @@ TEST(AutogradLossLayer, AgainstAutogradOnTheFormula) {
       {{"w", weight}});
   const at::Tensor initial = weight.detach().clone().requires_grad_(true);
   testing::allocate(layer, at::kDouble);
-  EXPECT_TRUE(at::equal(weight, initial)) << "the module's own values stay";
+  EXPECT_TRUE(at::equal(weight, initial)) << "the module's own values are kept";
   const at::Tensor x = random_input(2, 3, 6, at::kDouble, 1);
   at::Tensor labels = at::arange(6, at::kLong).view({2, 3});
   labels[0][1] = -100;
@@ -266,7 +266,7 @@ TEST(AutogradLossLayer, AgainstAutogradOnTheFormula) {
   EXPECT_THROW(layer.forward(x, nullptr), ConfigError);
 }
 
-TEST(AutogradLayer, RefusesATensorThatCannotTakeAGradient) {
+TEST(AutogradLayer, RejectsATensorThatCannotHaveAGradient) {
   EXPECT_THROW(AutogradLayer([](const at::Tensor& x) { return x; }, {{"w", at::ones({2})}}), ShapeError);
 }
 

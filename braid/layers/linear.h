@@ -1,11 +1,11 @@
-// y = x W^T, without bias: the matrix that attention, the MLP and the head are made of.
+// y = x W^T, without bias: the matrix product of which attention, the MLP and the head consist.
 #pragma once
 
 #include "braid/layers/layer.h"
 
 namespace braid::layers {
 
-/// Kept of one microbatch: x from F to W, dy from B to W.
+/// Kept for one microbatch: x from F to W, dy from B to W.
 class LinearSaved final : public Saved {
  public:
   std::vector<const at::Tensor*> tensors() const override { return {&x, &dy}; }
@@ -15,8 +15,8 @@ class LinearSaved final : public Saved {
 
 class Linear final : public Layer {
  public:
-  /// weight [N, K], the slices one below the other: several where one product serves matrices that are apart
-  /// in files. `name` as for tensor::declare_parameter.
+  /// weight [N, K] with stacked slices: several if one product serves matrices that are separate in files.
+  /// `name` as for tensor::declare_parameter.
   explicit Linear(std::vector<tensor::TensorSlice> slices, std::string name = "");
 
   std::unique_ptr<Saved> make_saved() const override { return std::make_unique<LinearSaved>(); }

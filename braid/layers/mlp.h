@@ -1,6 +1,6 @@
 // The MLP half of a decoder block: x + down(silu(gate(norm(x))) * up(norm(x))).
 //
-// gate and up are one matrix, [2I, H], so that they are one product; in files they are two.
+// gate and up are one matrix, [2I, H], so that they need one product; in files they are separate.
 #pragma once
 
 #include "braid/layers/layer.h"
@@ -10,7 +10,7 @@
 namespace braid::layers {
 
 /// From F to B: the norm's and the first product's input, and gate and up. From B to W: both products' inputs
-/// and output gradients; the activation, the second product's input, is computed again in B rather than kept.
+/// and output gradients; the activation, the second product's input, is recomputed in B instead of kept.
 class MlpSaved final : public Saved {
  public:
   std::vector<const at::Tensor*> tensors() const override;

@@ -1,4 +1,4 @@
-// torch::nn::Module through the adapter; alone in its file, for torch/nn's headers take long.
+// torch::nn::Module through the adapter; in a file of its own because torch/nn's headers compile slowly.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/linear.h>

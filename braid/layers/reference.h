@@ -1,4 +1,4 @@
-// For tests: Llama's layers as plain formulas on ATen, one operation after another, in the input's dtype.
+// For tests: Llama's layers as plain formulas in ATen operations, in the input's dtype.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,12 +12,12 @@ inline at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double
   return x * at::rsqrt(x.pow(2).mean(-1, true) + eps) * weight;
 }
 
-/// x [b, n, s, d] turned by position: halves paired as in Hugging Face's Llama.
+/// x [b, n, s, d] rotated by position: halves paired as in Hugging Face's Llama.
 inline at::Tensor rope(const at::Tensor& x, double theta) {
   const int64_t s = x.size(2), d = x.size(3);
   const at::Tensor frequency = at::pow(theta, -at::arange(0, d, 2, at::kDouble) / static_cast<double>(d));
   const at::Tensor angle = at::outer(at::arange(s, at::kDouble), frequency);
-  // Rounded to float32 as the layers' table is.
+  // Rounded to float32 like the layers' table.
   const at::Tensor cos = angle.cos().to(at::kFloat).to(x.dtype()),
                    sin = angle.sin().to(at::kFloat).to(x.dtype());
   const at::Tensor a = x.narrow(3, 0, d / 2), b = x.narrow(3, d / 2, d / 2);

@@ -28,7 +28,7 @@ at::Tensor RmsNorm::backward_input(const at::Tensor& dy, Saved& saved) {
 at::Tensor RmsNorm::backward_input_plus(const at::Tensor& dy, const at::Tensor& dresidual,
                                         RmsNormSaved& saved) {
   const at::Tensor x_rows = as_rows(saved.x);
-  // The weight gradient of a norm is one vector: computed now, it spares x and dy from living until W.
+  // The weight gradient of a norm is one vector: computing it now avoids keeping x and dy until W.
   saved.dweight = at::empty_like(weight_.main_grad);
   kernels::rms_norm_backward_weight(as_rows(dy), x_rows, saved.rstd, saved.dweight,
                                     kernels::Accumulate::kOverwrite);

@@ -5,7 +5,7 @@
 
 namespace braid::layers {
 
-/// Kept of one microbatch: x and 1 / rms from F to B; from B to W the weight gradient itself, a vector of H.
+/// Kept for one microbatch: x and 1 / rms from F to B; from B to W the weight gradient itself, a vector of H.
 class RmsNormSaved final : public Saved {
  public:
   std::vector<const at::Tensor*> tensors() const override { return {&x, &rstd, &dweight}; }
@@ -31,8 +31,8 @@ class RmsNorm final : public Layer {
     parameters.push_back(&weight_);
   }
 
-  /// As backward_input, plus `dresidual` [b, s, H]: the gradient that reaches x past the norm, added in the
-  /// same pass.
+  /// Like backward_input, plus `dresidual` [b, s, H]: the gradient that reaches x around the norm, added in
+  /// the same pass.
   at::Tensor backward_input_plus(const at::Tensor& dy, const at::Tensor& dresidual, RmsNormSaved& saved);
 
   tensor::Parameter& weight() { return weight_; }

@@ -1,5 +1,5 @@
-// For tests of layers: a layer run over several microbatches by F, B and W, held against autograd on a plain
-// formula.
+// For tests of layers: runs F, B and W of a layer on several microbatches and compares with autograd on a
+// plain formula.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,7 +14,7 @@
 
 namespace braid::layers::testing {
 
-/// Gives the parameters of a layer that stands alone their memory.
+/// Allocates the parameters of a single layer.
 inline void allocate(Layer& layer, at::TensorOptions options) {
   const std::vector<tensor::LayerParameters> parameters = {{.layer = "", .parameters = parameters_of(layer)}};
   tensor::allocate_segments(tensor::lay_out_segments(parameters, {}, 4), options);
@@ -45,7 +45,7 @@ using Reference = std::function<at::Tensor(const at::Tensor& x, const std::vecto
 /// Runs F, B, W of `layer` on `inputs` in the order given by `split` (all F, all B, all W; or F, B, W of one
 /// microbatch after another) and compares outputs, input gradients and summed weight gradients with
 /// autograd's on `reference` in float64. Every comparison must be within `bound` relative to the largest
-/// value. Also: nothing is left in a record after W.
+/// value. Also checks that nothing is left in a record after W.
 enum class Order { kOneByOne, kAllForwardsFirst };
 inline void expect_like_autograd(Layer& layer, const Reference& reference,
                                  const std::vector<at::Tensor>& inputs, Order order, double bound) {
@@ -76,7 +76,7 @@ inline void expect_like_autograd(Layer& layer, const Reference& reference,
     const at::Tensor y = layer.forward(inputs[m], saved.back().get());
     EXPECT_LE(relative_error(y, ys[m]), bound) << "output of microbatch " << m;
     EXPECT_TRUE(at::equal(layer.forward(inputs[m], nullptr), y))
-        << "evaluation gives other numbers than training";
+        << "evaluation and training give different numbers";
     EXPECT_GT(saved.back()->bytes(), 0);
   };
   const auto backward_input = [&](size_t m) { dxs[m] = layer.backward_input(dys[m], *saved[m]); };

@@ -7,7 +7,7 @@
 namespace braid::mesh {
 namespace {
 
-// The one place that says which member belongs to which axis.
+// The only place that says which member belongs to which axis.
 template <typename PerAxis>
 auto& member(PerAxis& values, Axis axis) {
   switch (axis) {
@@ -65,7 +65,7 @@ void validate(const MeshShape& shape) {
                          degree(shape, axis));
     product *= degree(shape, axis);
     require<ConfigError>(product <= std::numeric_limits<int32_t>::max(), to_string(shape),
-                         " asks for more ranks than can be numbered (2147483647): lower a degree");
+                         " has more than the maximum of 2147483647 ranks: lower a degree");
   }
 }
 

@@ -1,6 +1,6 @@
 // Rank <-> (mp, sharding, pp, dp) coordinates, and the members of each group.
-// Ranks are numbered with mp innermost, then sharding, then pp, and dp outermost, so that the axis that talks
-// most (mp) joins ranks that are close together.
+// Ranks are numbered with mp innermost, then sharding, then pp, and dp outermost, so that the axis with the
+// most communication (mp) connects ranks that are close together.
 #pragma once
 
 #include <array>
@@ -51,16 +51,17 @@ int32_t coordinate(const Coordinates& coordinates, Axis axis);
 /// Throws ConfigError unless every degree is at least 1 and the world size fits into 31 bits.
 void validate(const MeshShape& shape);
 
-/// Throws ConfigError unless, besides, the degrees' product is `world_size`; the message lists all four.
+/// Throws ConfigError also unless the product of the degrees is `world_size`; the message lists all four.
 void validate(const MeshShape& shape, int64_t world_size);
 
-/// Where `rank` stands. Throws ConfigError if it is not in [0, world size).
+/// The coordinates of `rank`. Throws ConfigError if it is not in [0, world size).
 Coordinates coordinates_of(const MeshShape& shape, int32_t rank);
 
-/// The rank that stands at `coordinates`. Throws ConfigError if one of them is not in [0, degree).
+/// The rank at `coordinates`. Throws ConfigError if one of them is not in [0, degree).
 int32_t rank_of(const MeshShape& shape, const Coordinates& coordinates);
 
-/// The ranks that differ from `rank` on `axis` only, itself included, in the order of their coordinate on it.
+/// The ranks that differ from `rank` only on `axis`, including itself, in the order of their coordinate on
+/// that axis.
 std::vector<int32_t> group_of(const MeshShape& shape, int32_t rank, Axis axis);
 
 /// "mp 2 x sharding 1 x pp 4 x dp 1".

@@ -56,7 +56,7 @@ TEST_P(Mesh, GroupsOfAnAxisPartitionTheRanksAndVaryOnThatAxisOnly) {
       for (int32_t i = 0; i < degree(shape(), axis); ++i) {
         const int32_t other = group[static_cast<size_t>(i)];
         ASSERT_EQ(group_of(shape(), other, axis), group) << "all members agree on the group";
-        ASSERT_EQ(coordinate(coordinates_of(shape(), other), axis), i) << "members stand in axis order";
+        ASSERT_EQ(coordinate(coordinates_of(shape(), other), axis), i) << "members are in axis order";
         for (const Axis another : kAxes) {
           if (another == axis) continue;
           ASSERT_EQ(coordinate(coordinates_of(shape(), other), another),
@@ -80,7 +80,7 @@ TEST(MeshGolden, EightRanksOfMp2Pp2Dp2) {
   EXPECT_EQ(to_string(coordinates_of(shape, 5)), "mp 1, sharding 0, pp 0, dp 1");
 }
 
-TEST(MeshRefusals, NameTheAxisTheRuleAndTheValue) {
+TEST(MeshRejections, NameTheAxisTheRuleAndTheValue) {
   EXPECT_EQ(refusal([] { validate({.mp = 0}); }), "the mp degree must be >= 1, got 0");
   EXPECT_EQ(refusal([] { validate({.dp = -2}); }), "the dp degree must be >= 1, got -2");
   EXPECT_EQ(
@@ -92,10 +92,10 @@ TEST(MeshRefusals, NameTheAxisTheRuleAndTheValue) {
   EXPECT_NO_THROW(validate({.mp = 2, .pp = 4}, 8));
 }
 
-TEST(MeshRefusals, DegreesWhoseProductOverflowsAreRefused) {
+TEST(MeshRejections, DegreesWhoseProductOverflowsAreRejected) {
   EXPECT_EQ(refusal([] { validate({.mp = 65536, .sharding = 65536, .pp = 65536, .dp = 65536}); }),
-            "mp 65536 x sharding 65536 x pp 65536 x dp 65536 asks for more ranks than can be numbered "
-            "(2147483647): lower a degree");
+            "mp 65536 x sharding 65536 x pp 65536 x dp 65536 has more than the maximum of 2147483647 ranks: "
+            "lower a degree");
 }
 
 }  // namespace

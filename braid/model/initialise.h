@@ -1,4 +1,4 @@
-// The values that a fresh model begins with.
+// The initial values of a new model.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ struct InitialiseOptions {
   uint64_t seed = 0;
 };
 
-/// Fills `parameters`, which have memory, as their InitialValues say; given ones stay. A normal value depends
-/// on the seed, the tensor's name and the element's index in the whole tensor alone, so however a model is
-/// cut into stages, and a tensor into slices, it begins with the same weights. Made on the CPU, the same for
-/// every device.
+/// Fills `parameters`, which are allocated, according to their InitialValues; given ones are kept. A normal
+/// value depends only on the seed, the tensor's name and the element's index in the whole tensor, so a model
+/// begins with the same weights however it is cut into stages and its tensors into slices. Computed on the
+/// CPU, so that every device has the same values.
 void initialise(std::span<tensor::Parameter* const> parameters, const InitialiseOptions& options);
 
 }  // namespace braid::model

@@ -43,7 +43,7 @@ TEST(Initialise, AnyCutInAnyDimensionGivesTheSameValues) {
   }
 }
 
-TEST(Initialise, FusedTensorsBeginAsTheyDoAlone) {
+TEST(Initialise, FusedTensorsBeginLikeSeparateOnes) {
   const at::Tensor fused = values_of({tensor::whole_tensor("q", {4, 6}), tensor::whole_tensor("k", {2, 6})});
   EXPECT_TRUE(at::equal(fused.narrow(0, 0, 4), values_of({tensor::whole_tensor("q", {4, 6})})));
   EXPECT_TRUE(at::equal(fused.narrow(0, 4, 2), values_of({tensor::whole_tensor("k", {2, 6})})));

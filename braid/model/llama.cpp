@@ -39,7 +39,7 @@ kernels::RopeScaling rope_scaling_of(const config::RopeScaling& scaling) {
           .original_max_positions = scaling.original_max_position_embeddings};
 }
 
-/// The table of a model's rotary positions, made when the first layer asks for it. Ranks that are threads may
+/// The table of a model's rotary positions, created when the first layer needs it. Ranks that are threads may
 /// share it.
 class SharedRope {
  public:

@@ -33,13 +33,13 @@ int64_t llama_parameters(const ModelConfig& model) {
          (model.tie_word_embeddings ? 0 : embedding);
 }
 
-// A gathered row is read and written; its gradient is read, and added into a row.
+// A gathered row is read and written; its gradient is read and added to a row.
 cost::LayerWork embedding_work(const ModelConfig& model) {
   return {.forward_flops = 0, .activation_elements = 5 * sizes_of(model).hidden};
 }
 
-// A norm and a residual sum, six passes over H each with their gradients; RoPE in place, both ways. Products:
-// q, k, v and o, then q k^T and its product with v.
+// A norm and a residual sum, six passes over H each including their gradients; RoPE in place, in both
+// directions. Products: q, k, v and o, then q k^T and its product with v.
 cost::LayerWork attention_work(const ModelConfig& model, int64_t sequence_tokens) {
   require<ConfigError>(sequence_tokens >= 1, "a sequence must have at least 1 token, got ", sequence_tokens);
   const Sizes n = sizes_of(model);

@@ -21,7 +21,7 @@ double flops_of(const std::vector<layers::LayerSpec>& specs, int64_t sequence_to
   return sum;
 }
 
-TEST(LlamaCost, ParametersAreThoseThatTheModelsAreKnownFor) {
+TEST(LlamaCost, ParametersArePublishedCounts) {
   EXPECT_EQ(llama_parameters(preset("llama-7b")), 6738415616);
   EXPECT_EQ(llama_parameters(preset("llama-13b")), 13015864320);
   EXPECT_EQ(llama_parameters(preset("llama-2-7b")), 6738415616);
@@ -31,7 +31,7 @@ TEST(LlamaCost, ParametersAreThoseThatTheModelsAreKnownFor) {
   EXPECT_EQ(llama_parameters(preset("tinyllama")), 1100048384);
 }
 
-TEST(LlamaCost, SmallPresetsHaveTheSizeTheyAreNamedFor) {
+TEST(LlamaCost, SmallPresetsHaveTheSizesInTheirNames) {
   const auto millions = [](const char* name) {
     return static_cast<double>(llama_parameters(preset(name))) / 1e6;
   };
@@ -55,7 +55,7 @@ TEST(LlamaCost, TheLayersDeclareAsManyParametersAsTheFormula) {
   }
 }
 
-TEST(LlamaCost, TrainingTakesSixOperationsAParameterAndTheAttention) {
+TEST(LlamaCost, TrainingTakesSixOperationsPerParameterPlusAttention) {
   const ModelConfig model = preset("llama-3-8b");
   const int64_t s = 2048;
   const int64_t norms = (2 * 32 + 1) * int64_t{4096};
@@ -69,8 +69,8 @@ TEST(LlamaCost, CausalScoresCountEveryPairOnce) {
   const int64_t s = 7;
   double pairs = 0;
   for (int64_t query = 0; query < s; ++query) pairs += static_cast<double>(query + 1);
-  // Two products of 2 d operations a pair and head; the projections are what is left for one key a token
-  // more.
+  // Two products of 2 d operations per pair and head; subtracting the work of one key per token leaves the
+  // projections.
   const double a_key = attention_work(model, 2).forward_flops - attention_work(model, 1).forward_flops;
   const double projections = attention_work(model, 1).forward_flops - 2 * a_key;
   EXPECT_EQ((attention_work(model, s).forward_flops - projections) * s, pairs * 2 * 2 * 4 * 2);

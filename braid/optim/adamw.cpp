@@ -31,7 +31,7 @@ void AdamW::update(size_t index, double lr, double gradient_scale) {
   const tensor::SegmentLayout& layout = segment.layout;
   for (tensor::Parameter* parameter : layout.members) {
     require<InternalError>(parameter->gradient_started, "parameter ", parameter->name,
-                           " got no gradient in this step");
+                           " has no gradient in this step");
     parameter->gradient_started = false;
   }
   const SegmentStates& states = store_->take(index);

@@ -13,15 +13,15 @@ namespace braid::optim {
 
 class AdamW {
  public:
-  /// States for the parameters of `segments`, which must outlive this, in `store`. The master weights start
-  /// as the values; a float32 (or float64) segment is its own master. Extra memory: 8 bytes per element of
-  /// the segments' buffers, 12 for bfloat16.
+  /// States for the parameters of `segments`, which must outlive this, in `store`. The master weights are
+  /// initialised from the values; a float32 (or float64) segment is its own master. Extra memory: 8 bytes per
+  /// element of the segments' buffers, 12 for bfloat16.
   AdamW(std::span<const tensor::Segment> segments, std::unique_ptr<StateStore> store,
         const config::AdamWOptions& options);
 
   /// One update with learning rate `lr`, from the main gradients times `gradient_scale`, over runs of
-  /// neighbours that decay alike. Ends the step of every main gradient (Parameter::gradient_started becomes
-  /// false). A parameter whose gradient was never written in this step is an InternalError. Allocates
+  /// neighbours with the same decay. Ends the step of every main gradient (Parameter::gradient_started
+  /// becomes false). A parameter whose gradient was never written in this step is an InternalError. Allocates
   /// nothing. Local: no communication.
   void step(double lr, double gradient_scale);
 

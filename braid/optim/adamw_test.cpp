@@ -14,7 +14,7 @@ namespace {
 
 using config::AdamWOptions;
 
-/// Parameters with memory, their values normal.
+/// Allocated parameters with normal values.
 struct Parameters {
   Parameters(std::vector<std::vector<int64_t>> sizes, at::ScalarType dtype, uint64_t seed) {
     for (size_t i = 0; i < sizes.size(); ++i) {
@@ -43,7 +43,7 @@ void set_gradient(tensor::Parameter& parameter, uint64_t seed) {
   parameter.gradient_started = true;
 }
 
-// The update as the paper writes it (arXiv:1711.05101, algorithm 2), in float64.
+// The update as in the paper (arXiv:1711.05101, algorithm 2), in float64.
 struct PlainAdamW {
   at::Tensor w, m, v;
   void step(const at::Tensor& g, double lr, double decay, int64_t t, const AdamWOptions& o) {
@@ -54,7 +54,7 @@ struct PlainAdamW {
   }
 };
 
-TEST(AdamW, FollowsThePaperAndSparesVectorsFromDecay) {
+TEST(AdamW, FollowsThePaperAndDoesNotDecayVectors) {
   const AdamWOptions options = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
   Parameters parameters({{17, 9}, {33}}, at::kFloat, 1);
   tensor::Parameter &matrix = parameters.all[0], &vector = parameters.all[1];
@@ -72,15 +72,15 @@ TEST(AdamW, FollowsThePaperAndSparesVectorsFromDecay) {
     adamw.step(kLr, kScale);
   }
   EXPECT_EQ(adamw.steps(), kSteps);
-  // Each step rounds the weight (at most 4 in size) a few times: kSteps * 4 roundings of 4 * 2^-24; the
-  // update itself, at most about 3 lr a step, carries the relative error of its own ten roundings, which is
+  // Each step rounds the weight (of magnitude at most 4) a few times: kSteps * 4 roundings of 4 * 2^-24; the
+  // update itself, at most about 3 lr per step, carries the relative error of its own ten roundings, which is
   // smaller.
   const double bound = kSteps * 4 * 4 * 0x1p-24;
   EXPECT_LT((matrix.value.to(at::kDouble) - plain_matrix.w).abs().max().item<double>(), bound);
   EXPECT_LT((vector.value.to(at::kDouble) - plain_vector.w).abs().max().item<double>(), bound);
 }
 
-// In bfloat16 updates far below a rounding step of the weights still add up, in the master weights.
+// In bfloat16, updates far below the rounding step of the weights still accumulate, in the master weights.
 TEST(AdamW, SmallUpdatesOfBfloat16WeightsAddUp) {
   Parameters parameters({{4, 4}}, at::kBFloat16, 1);
   tensor::Parameter& weight = parameters.all[0];
@@ -108,8 +108,9 @@ TEST(AdamW, UpdatesWithoutTemporaries) {
   }
 }
 
-// However parameters lie in segments, each is updated as if it were alone, bit for bit; padding stays 0.
-TEST(AdamW, SegmentsDoNotShowInTheNumbers) {
+// However parameters are laid out in segments, each is updated as if it were alone, bit for bit; padding
+// stays 0.
+TEST(AdamW, SegmentsDoNotAffectTheNumbers) {
   const std::vector<std::vector<int64_t>> sizes = {{5, 7}, {33}, {2, 3}, {1}, {64}, {31, 31}};
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kDouble}) {
     Parameters together(sizes, dtype, 7);
@@ -135,7 +136,7 @@ TEST(AdamW, SegmentsDoNotShowInTheNumbers) {
   }
 }
 
-TEST(AdamW, AForgottenGradientIsAnError) {
+TEST(AdamW, AMissingGradientIsAnError) {
   Parameters parameters({{4, 4}}, at::kFloat, 3);
   AdamW adamw = adamw_over(parameters);
   EXPECT_THROW(adamw.step(1e-3, 1.0), InternalError);

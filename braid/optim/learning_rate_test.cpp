@@ -10,7 +10,8 @@ namespace {
 using config::Decay;
 using config::LearningRateCurve;
 
-// Peak and floor are met exactly, the curve rises through the warm-up, falls after it and stays on the floor.
+// Peak and floor are reached exactly; the curve rises during the warm-up, falls after it and stays at the
+// floor.
 TEST(LearningRate, RisesFallsAndStays) {
   for (const Decay decay : {Decay::kLinear, Decay::kCosine}) {
     for (int64_t warmup = 0; warmup <= 12; ++warmup) {
@@ -41,7 +42,7 @@ TEST(LearningRate, RisesFallsAndStays) {
 TEST(LearningRate, GoldenValues) {
   LearningRateCurve curve = {.peak = 1.0, .floor = 0.2, .warmup_steps = 2, .decay_steps = 10};
   EXPECT_DOUBLE_EQ(learning_rate(curve, 1), 0.5);
-  EXPECT_DOUBLE_EQ(learning_rate(curve, 6), 0.6);  // half way between 2 and 10
+  EXPECT_DOUBLE_EQ(learning_rate(curve, 6), 0.6);  // halfway between 2 and 10
   curve.decay = Decay::kCosine;
   EXPECT_DOUBLE_EQ(learning_rate(curve, 6), 0.6);
   EXPECT_DOUBLE_EQ(learning_rate(curve, 4), 0.2 + 0.8 * 0.5 * (1 + 0.70710678118654752440));

@@ -10,7 +10,7 @@ namespace braid::optim {
 
 /// The states of one segment, flat, in the main dtype; element i belongs to element i of the segment.
 struct SegmentStates {
-  at::Tensor master;  ///< the weights at full precision; the segment's values where these are that already
+  at::Tensor master;  ///< the weights at full precision; the segment's values if they already are
   at::Tensor exp_avg;
   at::Tensor exp_avg_sq;
 };
@@ -20,13 +20,13 @@ class StateStore {
  public:
   virtual ~StateStore() = default;
 
-  /// Takes over the states of segment `segment`; segments are added in order.
+  /// Takes ownership of the states of segment `segment`; segments are added in order.
   virtual void add(SegmentStates states) = 0;
 
-  /// The states of a segment, where the update can read and write them. Valid until give_back.
+  /// The states of a segment, in memory that the update can read and write. Valid until give_back.
   virtual SegmentStates& take(size_t segment) = 0;
 
-  /// Ends a use that may have changed the states.
+  /// Ends a use that may have modified the states.
   virtual void give_back(size_t segment) = 0;
 };
 

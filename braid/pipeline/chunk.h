@@ -1,4 +1,4 @@
-// One chunk of a rank, as the executor sees it: what runs F, B and W for many microbatches at a time.
+// One chunk of a rank, as seen by the executor: runs F, B and W for many microbatches at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +12,7 @@ namespace braid::pipeline {
 /// One microbatch of data.
 struct Microbatch {
   at::Tensor tokens;  ///< [b, s] int64; used by the chunk that begins the model
-  at::Tensor labels;  ///< [b, s] int64, -100 where there is no loss; used by the chunk that ends it
+  at::Tensor labels;  ///< [b, s] int64, -100 where there is no loss; used by the chunk that ends the model
 };
 
 class Chunk {
@@ -27,10 +27,10 @@ class Chunk {
   /// F without keeping anything.
   virtual at::Tensor evaluate(const at::Tensor& x, const at::Tensor& labels, layers::Loss& loss) = 0;
 
-  /// B: the gradient of the chunk's input. `dy` is undefined where the chunk ends the model.
+  /// B: the gradient of the chunk's input. `dy` is undefined if the chunk ends the model.
   virtual at::Tensor backward_input(int32_t id, at::Tensor dy) = 0;
 
-  /// W: frees all that the microbatch held.
+  /// W: frees everything that the microbatch held.
   virtual void backward_weight(int32_t id) = 0;
 
   /// B and W in one.

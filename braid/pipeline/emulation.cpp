@@ -36,7 +36,7 @@ TimePoint EmulatedClock::honest(TimePoint due) {
 }
 
 TimePoint EmulatedClock::run(Seconds duration, std::optional<TimePoint> input_due) {
-  // Where nothing holds the action up, it is late only if the one before was, and that one knows.
+  // An action that waits for nothing is late only if the previous one was, which has accounted for it.
   const TimePoint begin = honest(std::max(now_, input_due.value_or(now_)));
   if (!first_) first_ = begin;
   std::this_thread::sleep_until(begin + duration);
@@ -56,7 +56,7 @@ std::optional<TimePoint> EmulatedChunk::due(const at::Tensor& input, Seconds del
 
 at::Tensor EmulatedChunk::take_saved(int32_t id) {
   auto saved = saved_.extract(id);
-  require<InternalError>(!saved.empty(), "microbatch ", id, " goes backward without having gone forward");
+  require<InternalError>(!saved.empty(), "microbatch ", id, " has a backward without a forward");
   return std::move(saved.mapped());
 }
 
@@ -65,7 +65,7 @@ at::Tensor EmulatedChunk::forward(int32_t id, const at::Tensor& x, const at::Ten
   at::Tensor kept = bytes(options_.memory_bytes.forward_to_backward);
   at::Tensor output = evaluate(x, labels, loss);
   const bool is_new = saved_.emplace(id, std::move(kept)).second;
-  require<InternalError>(is_new, "microbatch ", id, " is forwarded while it is still in flight");
+  require<InternalError>(is_new, "microbatch ", id, " has a second forward while it is in flight");
   return output;
 }
 

@@ -1,5 +1,5 @@
-// Chunks that wait out their actions' durations instead of computing: real messages, real order, real memory,
-// no arithmetic. Many ranks fit on few cores, and a schedule shows its own time.
+// Chunks that wait for their actions' durations instead of computing: real messages, real order, real memory,
+// no arithmetic. Many ranks fit on few cores, and the time measured is that of the schedule.
 #pragma once
 
 #include <chrono>
@@ -13,13 +13,13 @@
 
 namespace braid::pipeline {
 
-/// The time of one rank whose work is waiting.
+/// The clock of one emulated rank.
 ///
-/// An operating system wakes a sleeper late by a little and never early. Such noise would add up along every
-/// chain of actions. So an action begins when its rank's last one was due to end, or when its input was due,
-/// and not when the process got to run; the noise of one action then is taken up by the wait of the next.
-/// Only what is later than `grace` is no noise but a delay of the run's own making (a message that is held
-/// up, a send that blocks, an overloaded machine): it moves all that follows, and is counted.
+/// An operating system wakes a sleeping process slightly late and never early. Such noise would add up along
+/// every chain of actions. So an action begins when its rank's previous one was due to end, or when its input
+/// was due, and not when the process got to run; the wait of the next action then absorbs the noise of the
+/// previous one. Only lateness beyond `grace` is not noise but a real delay (a delayed message, a send that
+/// blocks, an overloaded machine): it shifts everything after it, and is counted.
 class EmulatedClock {
  public:
   using Clock = std::chrono::steady_clock;
@@ -28,10 +28,10 @@ class EmulatedClock {
 
   explicit EmulatedClock(Seconds grace) : grace_(grace), now_(Clock::now()) {}
 
-  /// Starts a step: nothing is due from before.
+  /// Starts a step with nothing due from earlier.
   void restart();
 
-  /// Waits out an action that takes `duration` and cannot begin before `input_due`. Returns when it was due
+  /// Waits for an action that takes `duration` and cannot begin before `input_due`. Returns when it was due
   /// to end.
   TimePoint run(Seconds duration, std::optional<TimePoint> input_due);
 
@@ -41,12 +41,12 @@ class EmulatedClock {
   /// Due times of the beginning of the step's first action and the end of its last: the rank's span.
   Seconds span() const { return first_ ? now_ - *first_ : Seconds(0); }
 
-  /// Delays since restart that were more than noise, and the most noise that one action saw.
+  /// Delays since restart that exceeded noise, and the largest noise of a single action.
   Seconds delays() const { return delays_; }
   Seconds noise() const { return noise_; }
 
  private:
-  /// `due`, or the present if that is later than noise explains.
+  /// `due`, or the current time if the lateness exceeds noise.
   TimePoint honest(TimePoint due);
 
   Seconds grace_;
@@ -56,18 +56,18 @@ class EmulatedClock {
   Seconds noise_{0};
 };
 
-/// A chunk of an emulated rank. What it hands on is a float64 tensor of the activation's shape whose first
-/// element says when it was made; its receiver begins that much later than a message takes. It allocates what
+/// A chunk of an emulated rank. Its output is a float64 tensor of the activation's shape whose first element
+/// is the time at which it was due; the receiver begins later by the duration of a message. It allocates what
 /// it would keep, without touching it.
 class EmulatedChunk final : public Chunk {
  public:
   struct Options {
     schedule::StageTimes times;
     schedule::StageMemory memory_bytes{.forward_to_backward = 0, .backward_to_weight = 0};
-    schedule::Seconds input_delay{0};     ///< what a message takes, if the chunk's input comes by one
+    schedule::Seconds input_delay{0};     ///< the duration of a message, if the chunk's input comes in one
     schedule::Seconds gradient_delay{0};  ///< the same for the gradient of its output
-    bool is_first = false;                ///< no stage stands before it
-    bool is_last = false;                 ///< no stage stands after it
+    bool is_first = false;                ///< no stage precedes it
+    bool is_last = false;                 ///< no stage follows it
     int64_t hand_over_numel = 1;
   };
   /// `clock` is shared by the chunks of one rank and must outlive them.

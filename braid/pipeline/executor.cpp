@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/base/text.h"
 
 namespace braid::pipeline {
 namespace {
@@ -29,10 +30,10 @@ Executor::Executor(Options options) : options_(std::move(options)) {
   require<InternalError>(0 <= options_.rank && options_.rank < shape.ranks, "rank ", options_.rank,
                          " does not exist in a pipeline of ", shape.ranks);
   require<InternalError>(static_cast<int32_t>(options_.chunks.size()) == shape.chunks_per_rank, "got ",
-                         options_.chunks.size(), " chunks for a schedule of ", shape.chunks_per_rank,
-                         " per rank");
+                         counted(static_cast<int64_t>(options_.chunks.size()), "chunk"),
+                         " for a schedule of ", shape.chunks_per_rank, " per rank");
   require<InternalError>(options_.link != nullptr || shape.ranks == 1, "a pipeline of ", shape.ranks,
-                         " ranks needs links between them");
+                         " ranks needs a link");
 }
 
 std::vector<layers::Loss> Executor::run(const StepInput& input, const ActivationSpec& activation) {
@@ -46,8 +47,10 @@ std::vector<layers::Loss> Executor::evaluate(const StepInput& input, const Activ
 std::vector<layers::Loss> Executor::walk(Mode mode, const StepInput& input,
                                          const ActivationSpec& activation) {
   const auto microbatches = static_cast<size_t>(options_.schedule.shape.microbatches);
-  require<InternalError>(input.microbatches.size() == microbatches, "got ", input.microbatches.size(),
-                         " microbatches for a schedule of ", microbatches);
+  require<InternalError>(
+      input.microbatches.size() == microbatches, "got ",
+      counted(static_cast<int64_t>(input.microbatches.size()), "microbatch", "microbatches"),
+      " for a schedule of ", microbatches);
   const at::NoGradGuard no_grad;
   std::vector<layers::Loss> losses(microbatches);
   for (const Action& action : options_.schedule.ranks[static_cast<size_t>(options_.rank)]) {
@@ -145,7 +148,7 @@ void Executor::start_send(const Action& action) {
   const auto message = schedule::message_of(options_.schedule, options_.rank, action);
   require<InternalError>(message.has_value(), describe(action), " has no receiver");
   auto output = outgoing_.extract(message->tag);
-  require<InternalError>(!output.empty(), describe(action), " comes before its tensor was computed");
+  require<InternalError>(!output.empty(), describe(action), " precedes the computation of its tensor");
   sends_.emplace(message->tag, options_.link->send(std::move(output.mapped()), message->to.rank,
                                                    kind_of(message->payload), message->tag));
 }
@@ -154,7 +157,7 @@ void Executor::end_send(const Action& action) {
   const auto message = schedule::message_of(options_.schedule, options_.rank, action);
   require<InternalError>(message.has_value(), describe(action), " has no send");
   auto send = sends_.extract(message->tag);
-  require<InternalError>(!send.empty(), describe(action), " comes before its send");
+  require<InternalError>(!send.empty(), describe(action), " precedes its send");
   send.mapped().wait([&] { return describe(action); });
 }
 
@@ -162,7 +165,7 @@ at::Tensor Executor::take_input(const Action& action) {
   const auto message = schedule::input_of(options_.schedule, options_.rank, action);
   if (!message) return {};
   auto slot = incoming_.extract(message->tag);
-  require<InternalError>(!slot.empty(), describe(action), " comes before its input was received");
+  require<InternalError>(!slot.empty(), describe(action), " precedes the receipt of its input");
   Incoming& incoming = slot.mapped();
   if (!message->is_local()) incoming.pending.wait([&] { return describe(incoming.posted_by); });
   ready_ = Clock::now();

@@ -1,4 +1,4 @@
-// Executes one rank's action list: a plain loop that interprets what the schedule says.
+// Executes one rank's action list: a plain loop that interprets the schedule.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace braid::pipeline {
 
-/// The tensor that stages hand to one another: [b, s, H] in the compute dtype.
+/// The tensor that stages pass to one another: [b, s, H] in the compute dtype.
 struct ActivationSpec {
   int64_t sequences = 0;
   int64_t sequence_tokens = 0;
@@ -22,22 +22,22 @@ struct ActivationSpec {
   at::TensorOptions options;
 };
 
-/// What a step starts from. `microbatches` has one entry per microbatch of the schedule; ranks that hold
-/// neither the first nor the last stage may leave its tensors undefined.
+/// The input of a step. `microbatches` has one entry per microbatch of the schedule; ranks that hold neither
+/// the first nor the last stage may leave its tensors undefined.
 struct StepInput {
   std::span<const Microbatch> microbatches;
   double gradient_scale = 1.0;  ///< the gradient is that of gradient_scale * (sum of all tokens' losses)
 };
 
-/// When a rank ran one action.
+/// The times at which a rank ran one action.
 struct ActionTimes {
   using TimePoint = std::chrono::steady_clock::time_point;
-  TimePoint begin;  ///< the rank came to the action
-  TimePoint ready;  ///< its input was there, and the work began; `begin` where it needs none
+  TimePoint begin;  ///< the rank reached the action
+  TimePoint ready;  ///< its input had arrived and the work began; equal to `begin` if it needs none
   TimePoint end;
 };
 
-/// Hears of every action of a rank, on the thread that runs it.
+/// Called for every action of a rank, on the thread that runs it.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -45,18 +45,18 @@ class Observer {
   virtual void after(const schedule::Action& /*action*/, const ActionTimes& /*times*/) {}
 };
 
-/// Turns a step's gradients into new weights on one rank, as the schedule's last actions say. Called on the
-/// thread that runs the list.
+/// Turns a step's gradients into new weights on one rank, as directed by the schedule's last actions. Called
+/// on the thread that runs the list.
 class StepEnd {
  public:
   virtual ~StepEnd() = default;
 
-  /// REDUCE_TIED: starts to exchange the gradient of the weight that chunk `chunk` shares with another stage.
+  /// REDUCE_TIED: starts exchanging the gradient of the weight that chunk `chunk` shares with another stage.
   virtual void reduce_tied(int32_t chunk) = 0;
   virtual void wait_reduce_tied(int32_t chunk) = 0;
 
-  /// NORM: the rank's gradients are complete, but for a tied weight that counts elsewhere. `losses` as
-  /// Executor::run returns them.
+  /// NORM: the rank's gradients are complete, except for a tied weight that counts on another rank. `losses`
+  /// as Executor::run returns them.
   virtual void norm(std::span<const layers::Loss> losses) = 0;
   virtual void wait_norm() = 0;
 
@@ -70,24 +70,24 @@ class Executor {
     int32_t rank = 0;                    ///< in the pipeline
     std::vector<Chunk*> chunks;          ///< of this rank, by local chunk number; they must outlive this
     comm::PipelineLink* link = nullptr;  ///< null only if the pipeline has one rank
-    StepEnd* step_end = nullptr;  ///< null: the end of the step is left out, as where there are no weights
+    StepEnd* step_end = nullptr;  ///< null: the end of the step is skipped, as when there are no weights
   };
   explicit Executor(Options options);
 
-  /// Who hears of the actions of the runs that follow, or null: nobody. It must outlive them.
+  /// Sets the observer of the following runs, or none if null. It must outlive them.
   void observe(Observer* observer) { observer_ = observer; }
 
   /// Runs the rank's list once. Returns the loss of each microbatch if this rank has the head, and zeros
-  /// otherwise. Collective over the pipeline. Throws CommError naming the action if a message does not come
+  /// otherwise. Collective over the pipeline. Throws CommError naming the action if a message does not arrive
   /// in time.
   std::vector<layers::Loss> run(const StepInput& input, const ActivationSpec& activation);
 
-  /// The same with F alone and nothing kept: the schedule must hold forwards and their messages only.
+  /// The same with only F and keeping nothing: the schedule must contain only forwards and their messages.
   std::vector<layers::Loss> evaluate(const StepInput& input, const ActivationSpec& activation);
 
  private:
   enum class Mode { kTrain, kEvaluate };
-  /// A tensor on its way in: received, or handed over by another chunk of this rank.
+  /// An incoming tensor: received, or passed by another chunk of this rank.
   struct Incoming {
     at::Tensor tensor;
     comm::Pending pending;
@@ -107,10 +107,10 @@ class Executor {
 
   Options options_;
   Observer* observer_ = nullptr;
-  ActionTimes::TimePoint ready_;                      // when the action under way had its input
-  std::unordered_map<int64_t, Incoming> incoming_;    // by hand-over tag
+  ActionTimes::TimePoint ready_;                      // when the current action had its input
+  std::unordered_map<int64_t, Incoming> incoming_;    // by handover tag
   std::unordered_map<int64_t, at::Tensor> outgoing_;  // computed, not yet sent
-  std::unordered_map<int64_t, comm::Pending> sends_;  // started, not yet known to be done
+  std::unordered_map<int64_t, comm::Pending> sends_;  // started, not yet waited for
 };
 
 }  // namespace braid::pipeline

@@ -12,7 +12,7 @@ LayerChunk::LayerChunk(std::span<const std::unique_ptr<layers::Layer>> layers)
 at::Tensor LayerChunk::forward(int32_t id, const at::Tensor& x, const at::Tensor& labels,
                                double gradient_scale, layers::Loss& loss) {
   SavedLayers& saved = saved_[id];
-  require<InternalError>(saved.empty(), "microbatch ", id, " is forwarded while it is still in flight");
+  require<InternalError>(saved.empty(), "microbatch ", id, " has a second forward while it is in flight");
   at::Tensor activation = x;
   for (const auto& layer : layers_) {
     saved.push_back(layer->make_saved());
@@ -69,8 +69,7 @@ int64_t LayerChunk::saved_bytes() const {
 
 LayerChunk::SavedLayers& LayerChunk::saved_of(int32_t id) {
   const auto found = saved_.find(id);
-  require<InternalError>(found != saved_.end(), "microbatch ", id,
-                         " goes backward without having gone forward");
+  require<InternalError>(found != saved_.end(), "microbatch ", id, " has a backward without a forward");
   return found->second;
 }
 

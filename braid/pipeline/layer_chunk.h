@@ -24,7 +24,7 @@ class LayerChunk final : public Chunk {
   void backward_weight(int32_t id) override;
 
   /// Layer by layer, from the last to the first: what a layer keeps between B and W lives only while that
-  /// layer is at work.
+  /// layer runs.
   at::Tensor backward(int32_t id, at::Tensor dy) override;
 
   int64_t saved_bytes() const override;

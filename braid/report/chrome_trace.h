@@ -12,7 +12,7 @@ namespace braid::report {
 /// has sends, receives and waits for sends. A flow leads from each send to the compute action that uses its
 /// message; without sends, from the action that produced it. Times are in µs from the earliest event on any
 /// rank, with nanosecond resolution.
-/// Throws as validate(Timeline) does. Source: "Trace Event Format", Google, sections "Complete Events",
+/// Throws like validate(Timeline). Source: "Trace Event Format", Google, sections "Complete Events",
 /// "Metadata Events" and "Flow Events".
 std::string chrome_trace(const Timeline& timeline);
 

@@ -100,7 +100,7 @@ TEST(ChromeTrace, KeepsTheRulesOfTheFormat) {
 TEST(ChromeTrace, WithoutSendsFlowsLeaveTheActionThatMadeTheMessage) {
   const auto schedule = schedule::generate("1F1B", {.ranks = 3, .microbatches = 4});
   expect_valid(undisturbed(schedule, simulate(schedule, {}), Seconds(0)), 16);
-  // Of the three hand-overs each way, the one between chunks of rank 1 is no message.
+  // Of the three handovers in each direction, the one between chunks of rank 1 is not a message.
   expect_valid(undisturbed(v_schedule(), simulate(v_schedule(), {}), Seconds(0)), 4);
 }
 

@@ -5,7 +5,7 @@
 
 namespace braid::report {
 
-/// What is constant during a run.
+/// The constants of a run.
 struct RunShape {
   int64_t max_steps = 0;
   int64_t samples_per_step = 0;  ///< over all ranks

@@ -156,13 +156,14 @@ std::vector<Interval> waits_of(const std::vector<ActionRecord>& records,
 void require_drawable(const Schedule& schedule, const Simulation& simulation) {
   validate(schedule);
   require<ConfigError>(simulation.ranks.size() == schedule.ranks.size(), "schedule ", schedule.name, " has ",
-                       schedule.ranks.size(), " ranks, but the simulation has ", simulation.ranks.size(),
-                       ": pass the simulation of this schedule");
+                       counted(std::ssize(schedule.ranks), "rank"), ", but the simulation has ",
+                       simulation.ranks.size(), ": pass the simulation of this schedule");
   size_t actions = 0;
   for (size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
     const size_t expected = schedule.ranks[rank].size();
-    require<ConfigError>(simulation.ranks[rank].size() == expected, "rank ", rank, " has ", expected,
-                         " actions, but the simulation has times of ", simulation.ranks[rank].size(),
+    require<ConfigError>(simulation.ranks[rank].size() == expected, "rank ", rank, " has ",
+                         counted(static_cast<int64_t>(expected), "action"),
+                         ", but the simulation has times of ", simulation.ranks[rank].size(),
                          ": pass the simulation of this schedule");
     for (size_t i = 0; i < expected; ++i) {
       const auto [start, end] = simulation.ranks[rank][i];
@@ -350,8 +351,8 @@ std::string peak_heading(const DrawOptions& options) {
 std::string draw_svg(const Schedule& schedule, const Simulation& simulation, const DrawOptions& options) {
   require_drawable(schedule, simulation);
   require<ConfigError>(options.peaks.empty() || options.peaks.size() == schedule.ranks.size(),
-                       "a drawing of ", schedule.ranks.size(), " ranks needs one peak per rank or none, got ",
-                       options.peaks.size());
+                       "a drawing of ", counted(std::ssize(schedule.ranks), "rank"),
+                       " needs one peak per rank or none, got ", options.peaks.size());
   Picture picture = {
       .schedule = schedule, .strips = {strip_of(schedule, simulation, "idle")}, .idle_legend = "idle"};
   if (options.time_unit == TimeUnit::kSeconds) picture.scale = scale_for(end_of(picture.strips));

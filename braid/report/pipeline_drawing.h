@@ -10,7 +10,7 @@
 
 namespace braid::report {
 
-/// What the simulation's times are.
+/// The meaning of the simulation's times.
 enum class TimeUnit {
   kRelative,  // relative to one another, as with durations of 1: drawn without a unit
   kSeconds,   // drawn in s, ms or µs, whichever suits the step time
@@ -39,7 +39,7 @@ std::string draw_svg(const schedule::Schedule& schedule, const schedule::Simulat
 /// time axis in s, ms or µs; in both the first action starts at 0. Hatched are idle time in the plan and
 /// waiting for input in the measurement, from a rank's first action to its last; what is blank between
 /// measured actions is neither work nor waiting. Below: step times, their ratio, bubble rates.
-/// Throws as validate(Timeline) does, and ConfigError if `planned` is not a simulation of timeline.schedule
+/// Throws like validate(Timeline), and ConfigError if `planned` is not a simulation of timeline.schedule
 /// or there are more than 200 000 actions.
 std::string draw_planned_over_measured(const Timeline& timeline, const schedule::Simulation& planned);
 

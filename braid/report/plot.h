@@ -21,7 +21,7 @@ inline constexpr double kNumbersBelow = 11;
 /// The `fill` of hatched boxes. A document defines it if its legend contains it.
 inline constexpr std::string_view kHatch = "url(#idle)";
 
-/// What a fill stands for.
+/// The meaning of a fill.
 struct LegendEntry {
   std::string fill;
   std::string text;

@@ -29,7 +29,7 @@ struct StepMetrics {
   std::vector<RankMemory> memory;  ///< of every rank, in rank order
 };
 
-/// The steps since the last log line, in sum.
+/// The sum of the steps since the last log line.
 struct IntervalMetrics {
   double loss = 0;  ///< mean over the interval's steps
   double learning_rate = 0;

@@ -39,7 +39,7 @@ void validate(const Timeline& timeline);
 /// each, "F3c1 0.25 0.5 0.75". Times read back exactly.
 std::string to_text(std::span<const ActionRecord> records);
 
-/// Parses what to_text wrote. Throws DataError naming the line if something is missing or malformed.
+/// Parses the output of to_text. Throws DataError naming the line if something is missing or malformed.
 std::vector<ActionRecord> records_from_text(std::string_view text);
 
 /// The measured step in the form of a simulated one, for comparison: an action lasts from `ready` to

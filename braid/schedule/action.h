@@ -20,9 +20,9 @@ enum class Op : uint8_t {
   kRecvBackward,    // posts the receive of the gradient of the chunk's output
   kWaitSendForward,
   kWaitSendBackward,
-  kReduceTied,      // starts to exchange the gradient of a weight that another stage holds too
+  kReduceTied,      // starts exchanging the gradient of a weight that another stage also holds
   kWaitReduceTied,  // the chunk has the sum of both stages' gradients from here on
-  kNorm,            // the squared norms of the rank's gradients; starts to exchange them with all ranks
+  kNorm,            // the squared norms of the rank's gradients; starts exchanging them with all ranks
   kWaitNorm,        // the gradient norm is known from here on, and with it the factor of clipping
   kUpdate,          // the optimizer updates the chunk's weights
 };
@@ -33,7 +33,7 @@ enum class OpClass : uint8_t {
   kSend,      // starts a send
   kReceive,   // posts a receive
   kWaitSend,  // ends a send
-  kStepEnd,   // what turns the step's gradients into new weights: the last five
+  kStepEnd,   // turns the step's gradients into new weights: the last five
 };
 
 /// The indices that an op's actions have; the others are 0.
@@ -67,17 +67,17 @@ bool is_weight_gradient(Op op);
 /// "WAIT_REDUCE_TIED", "NORM", "WAIT_NORM" or "UPDATE".
 std::string_view to_string(Op op);
 
-/// Op and microbatch, then the chunk unless it is the first, as far as the op has them: "F0", "SEND_B3",
-/// "W2c1", "UPDATE", "UPDATEc1", "NORM".
+/// Op and microbatch, then the chunk unless it is the first, if the op has them: "F0", "SEND_B3", "W2c1",
+/// "UPDATE", "UPDATEc1", "NORM".
 std::string to_string(const Action& action);
 
-/// The actions with a space between: "F0 F1 B0 B1".
+/// The actions separated by spaces: "F0 F1 B0 B1".
 std::string to_string(std::span<const Action> actions);
 
-/// What to_string printed. Throws ConfigError that shows `text` and the form it should have.
+/// Parses the output of to_string. Throws ConfigError that shows `text` and the expected form.
 Action parse_action(std::string_view text);
 
-/// Actions with white space between. Throws as parse_action does.
+/// Actions separated by white space. Throws like parse_action.
 std::vector<Action> parse_actions(std::string_view text);
 
 }  // namespace braid::schedule

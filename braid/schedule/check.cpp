@@ -115,7 +115,7 @@ bool contains(const Schedule& schedule, bool (*wanted)(Op)) {
   return false;
 }
 
-// Where things happen to each handover, by its tag.
+// Where each handover is made, sent, received and waited for, by its tag.
 struct Positions {
   explicit Positions(const PipelineShape& shape) {
     const auto count = static_cast<size_t>(handover_count(shape));
@@ -126,7 +126,7 @@ struct Positions {
   std::vector<uint32_t> made, sent, received, waited;
 };
 
-// Takes down position `i` of `rank` for the message of a send, receive or wait; each may come only once.
+// Records position `i` of `rank` for the message of a send, receive or wait; each may occur only once.
 void place_message(const Schedule& schedule, int32_t rank, size_t i, Positions& positions) {
   const Action& action = list_of(schedule, rank)[i];
   const std::optional<Handover> message = message_of(schedule, rank, action);
@@ -252,7 +252,8 @@ std::string_view reason(Op op, bool is_own_rank) {
   throw ConfigError(text);
 }
 
-// Runs all lists together; without messages, a stage's output is there for its neighbour once it is made.
+// Runs all lists together; without messages, a stage's output is available to its neighbour as soon as it is
+// computed.
 void check_progress(const Schedule& schedule, bool with_messages) {
   std::vector<size_t> lengths;
   for (const std::vector<Action>& list : schedule.ranks) lengths.push_back(list.size());

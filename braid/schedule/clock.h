@@ -1,4 +1,4 @@
-// A clock that runs the lists of all ranks together: what simulate, step_interval and check share.
+// A clock that runs the lists of all ranks together; shared by simulate, step_interval and check.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,8 @@ class StepEndClock {
         tied_starts_(schedule.ranks.size()),
         norms_(has_step_end(schedule) ? schedule.ranks.size() : 0) {}
 
-  /// Runs `action`, moving `now` to its end. Or changes nothing and returns the rank that must go on first.
+  /// Runs `action`, moving `now` to its end. Or changes nothing and returns the rank that must continue
+  /// first.
   std::optional<int32_t> try_action(int32_t rank, const Action& action, Time& now) {
     switch (action.op) {
       case Op::kReduceTied:
@@ -100,8 +101,8 @@ class StepEndClock {
   Time last_norm_{};                             // of those before it
 };
 
-/// Runs all actions, each as soon as it can: see simulate. A rank's clock starts at its element of `starts`,
-/// none of them before Time{}.
+/// Runs all actions, each as soon as possible: see simulate. A rank's clock starts at its element of
+/// `starts`, none of them before Time{}.
 template <typename Time>
 class Clock {
  public:
@@ -152,7 +153,7 @@ class Clock {
     return std::nullopt;
   }
 
-  /// When each rank ended what it ran.
+  /// When each rank ended its last action.
   const std::vector<Time>& now() const { return now_; }
 
  private:
@@ -184,7 +185,7 @@ std::vector<Time> run_clock(const Schedule& schedule, const Durations& durations
                             [&](Time start, Time end) { record(rank, position, start, end); });
   });
   if (const std::optional<int32_t> stuck = replay.first_stuck()) {
-    check(schedule);  // has the better words for why
+    check(schedule);  // explains the reason better
     throw ConfigError(
         cat(location(schedule, *stuck, replay.position(*stuck)), ": what it needs never comes"));
   }

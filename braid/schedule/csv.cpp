@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kDigits = "0123456789";
 constexpr std::string_view kOverlap = "OVERLAP_F_B";
-// What a schedule may have of stages or microbatches, see validate.
+// The maximum number of stages or microbatches, see validate.
 constexpr int64_t kMostIndex = (int64_t{1} << 28) - 1;
 
 // PyTorch's types that do not compute.
@@ -29,7 +29,7 @@ struct Cell {
   std::string_view text;
 };
 
-// Op, stage and microbatch as far as the op has them: "2F0", "1UPDATE", "NORM".
+// Op, stage and microbatch, if the op has them: "2F0", "1UPDATE", "NORM".
 struct StageAction {
   Op op = Op::kForward;
   std::optional<int32_t> stage;
@@ -38,7 +38,7 @@ struct StageAction {
 
 using Rows = std::vector<std::vector<StageAction>>;
 
-// Fit for a terminal, whatever is in the file.
+// Safe for a terminal, whatever the file contains.
 std::string printable(std::string_view text) {
   constexpr size_t kMost = 40;
   std::string result;
@@ -46,7 +46,7 @@ std::string printable(std::string_view text) {
   return text.size() > kMost ? result + "..." : result;
 }
 
-// Takes what comes before `separator` off the front of `text`.
+// Removes and returns the part of `text` before `separator`.
 std::string_view take_until(std::string_view& text, char separator) {
   const size_t end = std::min(text.find(separator), text.size());
   const std::string_view piece = text.substr(0, end);
@@ -168,7 +168,7 @@ class Reader {
     require_every_stage();
     require_equal_rows();
     const int64_t microbatches = int64_t{last_microbatch_} + 1;
-    // F and B at the least, for each stage and microbatch.
+    // At least F and B for each stage and microbatch.
     if (compute_actions_ / 2 / stages < microbatches) {
       reject(last_microbatch_cell_,
              "an F and a B of every microbatch up to this one on every stage would be ",

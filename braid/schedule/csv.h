@@ -9,8 +9,8 @@
 namespace braid::schedule {
 
 /// One row per rank, one cell per compute action: stage, type (F, I, W, or B for a fused backward) and
-/// microbatch, as in "2F0,3F0,3B0". Messages and their waits are left out: PyTorch's "compute_only" format,
-/// which its own passes complete as ours do. Actions that end the step, which PyTorch does not know, are
+/// microbatch, as in "2F0,3F0,3B0". Messages and their waits are omitted: PyTorch's "compute_only" format,
+/// which its own passes complete as braid's do. Actions that end the step, which PyTorch does not have, are
 /// cells of stage and type, as in "1UPDATE", or of the type alone, as in "NORM". Throws ConfigError if
 /// `schedule` is not valid.
 std::string to_csv(const Schedule& schedule);

@@ -16,7 +16,7 @@ namespace {
 
 enum class Style : uint8_t { kIdle, kForward, kBackward, kBackwardInput, kBackwardWeight };
 
-// One slot of one rank; all texts take the same number of columns.
+// One slot of one rank; all texts have the same number of columns.
 struct Cell {
   std::string text;
   Style style = Style::kIdle;
@@ -110,7 +110,7 @@ Grid make_grid(const Schedule& schedule, const Simulation& simulation, size_t sl
   return grid;
 }
 
-// The numbers of the first and of each fifth slot, as far as they fit beside their neighbours.
+// The numbers of the first and of each fifth slot, where they fit next to their neighbours.
 std::string ruler(size_t first, size_t end, size_t width) {
   std::string line;
   for (size_t slot = first; slot < end; ++slot) {
@@ -170,7 +170,7 @@ std::string legend(const Schedule& schedule) {
   return text + "\n";
 }
 
-// Numbers of ranks that are alike are given once: "4 3 2 1", or "24 on every rank".
+// Numbers that are equal on all ranks are given once: "4 3 2 1", or "24 on every rank".
 std::string per_rank_text(const std::vector<int32_t>& numbers) {
   if (numbers.size() > 1 &&
       std::adjacent_find(numbers.begin(), numbers.end(), std::not_equal_to<>()) == numbers.end()) {

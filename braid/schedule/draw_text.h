@@ -22,9 +22,9 @@ struct DrawOptions {
 /// The compute actions of `schedule` to scale, where F, I and W take one slot each, a fused B two, and
 /// messages none; above it name, sizes and a ruler of slots, below it a legend, the bubble and the peak of
 /// live activations per rank. Where the schedule ends the step, which takes no slot, a line says when each
-/// rank's first UPDATE comes and how many slots lie between steps that follow one another. With several
-/// chunks per rank, a letter before the action tells the chunk: aF0 is the first chunk's. Throws ConfigError
-/// if `schedule` is not valid or gets stuck, if columns < 40, or if it has too many slots to draw.
+/// rank's first UPDATE occurs and how many slots lie between consecutive steps. With several chunks per rank,
+/// a letter before the action gives the chunk: aF0 is the first chunk's. Throws ConfigError if `schedule` is
+/// not valid or gets stuck, if columns < 40, or if it has too many slots to draw.
 std::string draw_text(const Schedule& schedule, const DrawOptions& options);
 
 }  // namespace braid::schedule

@@ -1,4 +1,5 @@
-// What a schedule makes every rank keep, in bytes: a matter of order alone, known before anything runs.
+// The memory that a schedule requires on every rank, in bytes: determined by the order alone, before anything
+// runs.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace braid::schedule {
 
-/// What one stage keeps of one microbatch, in bytes or any other unit.
+/// What one stage keeps for one microbatch, in bytes or any other unit.
 struct StageMemory {
   int64_t forward_to_backward = 1;  ///< M_B: from F until B or I has run
   int64_t backward_to_weight = 1;   ///< M_W: from I until W has run
@@ -20,7 +21,7 @@ struct StageMemory {
 struct Memory {
   /// One element for each stage, or a single one that holds for all.
   std::vector<StageMemory> stages = {StageMemory{}};
-  /// So many of these are 1 in the unit that people are shown in messages.
+  /// This many correspond to 1 in the unit shown in messages.
   int64_t scale = 1;
 
   /// That of one stage. Not checked: there is one.
@@ -32,8 +33,8 @@ struct Memory {
 };
 
 /// `amount` of `memory` for people: a whole number where nothing is scaled, else in their unit, with six
-/// digits or as many more as it takes to read back as this amount: who sets a limit that a message names
-/// keeps it.
+/// digits, or as many more as needed to read back as this amount, so that a limit copied from a message
+/// suffices.
 std::string amount_text(const Memory& memory, int64_t amount);
 
 /// What `action` on `rank` adds to what the rank keeps: M_B for F, M_W - M_B for I, -M_W for W, -M_B for B,

@@ -1,4 +1,4 @@
-// Bubble rates that the zero-bubble paper prints, with the profiled times that they follow from: for tests.
+// For tests: the bubble rates in the zero-bubble paper, with the profiled times from which they follow.
 // Source: Qi et al. 2023, arXiv:2401.10241, tables 3 (models), 9 (times) and 5 (rates).
 #pragma once
 
@@ -55,7 +55,7 @@ inline Durations durations_of(const PublishedSetting& setting) {
           .communication = Milliseconds(setting.communication_ms)};
 }
 
-/// The setting with what a stage keeps of a microbatch of 1024 tokens, but for the factor that all stages
+/// The setting with what a stage keeps of a microbatch of 1024 tokens, except for the factor that all stages
 /// share: M_B = 34 h + 5 a s and M_W = 32 h. The limit is `limit` microbatches of M_B.
 inline Workload workload_of(const PublishedSetting& setting, int32_t limit) {
   const StageMemory kept = {.forward_to_backward = 34 * setting.hidden + 5 * setting.heads * 1024,

@@ -1,4 +1,4 @@
-// Runs ordered lists, one per rank, against one another until all are done or none can go on.
+// Runs ordered lists, one per rank, together until all are done or none can continue.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace braid::schedule {
 
-/// Which rank stands where while lists are run together.
+/// The position of each rank while lists are run together.
 ///
 /// Whether an action may run must depend only on things that, once true, stay true. Then the order in which
 /// ranks get their turns does not matter: if one order completes all lists, every order does, and if one gets
@@ -27,9 +27,8 @@ class Replay {
     for (size_t i = lengths_.size(); i > 0; --i) ready_.push_back(static_cast<int32_t>(i - 1));
   }
 
-  /// Gives turns until no rank can go on. `try_action(rank, position)` runs the action there and returns
-  /// nothing, or leaves everything as it is and returns the rank that has to go on first (itself, if nothing
-  /// can help).
+  /// Gives turns until no rank can continue. `try_action(rank, position)` runs the action there and returns
+  /// nothing, or changes nothing and returns the rank that must continue first (itself, if nothing can help).
   template <typename TryAction>
   void run(TryAction&& try_action) {
     while (!ready_.empty()) {
@@ -73,8 +72,8 @@ class Replay {
         if (!blocked_on_[static_cast<size_t>(rank)]) break;
         rank = *blocked_on_[static_cast<size_t>(rank)];
       }
-      // Back at a rank first seen on this very walk: that rank lies on a cycle, new because older ranks were
-      // seen before.
+      // Back at a rank first seen on this walk: that rank lies on a cycle, new because older ranks were seen
+      // before.
       if (!blocked_on_[static_cast<size_t>(rank)] || seen_from[static_cast<size_t>(rank)] != start) continue;
       std::vector<int32_t> cycle = {rank};
       for (int32_t next = *blocked_on_[static_cast<size_t>(rank)]; next != rank;

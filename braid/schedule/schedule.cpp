@@ -41,7 +41,7 @@ void validate(const StepEnd& step_end, const Schedule& schedule) {
   }
 }
 
-// What leaves `stage` as `payload`; nothing where the pipeline ends.
+// The handover that leaves `stage` as `payload`; nothing at the end of the pipeline.
 std::optional<Handover> leaving(const Schedule& schedule, int32_t stage, Payload payload,
                                 int32_t microbatch) {
   const PipelineShape& shape = schedule.shape;
@@ -55,7 +55,7 @@ std::optional<Handover> leaving(const Schedule& schedule, int32_t stage, Payload
                   .tag = row * shape.microbatches + microbatch};
 }
 
-// What arrives at `stage` as `payload`.
+// The handover that arrives at `stage` as `payload`.
 std::optional<Handover> arriving(const Schedule& schedule, int32_t stage, Payload payload,
                                  int32_t microbatch) {
   return leaving(schedule, payload == Payload::kActivation ? stage - 1 : stage + 1, payload, microbatch);

@@ -39,7 +39,7 @@ struct Place {
   friend bool operator==(const Place&, const Place&) = default;
 };
 
-/// A placement spelled out, both ways.
+/// A placement as tables in both directions.
 struct StageTable {
   std::vector<Place> places;    // of each stage
   std::vector<int32_t> stages;  // at [rank * chunks_per_rank + chunk]
@@ -48,18 +48,18 @@ struct StageTable {
 };
 
 /// Two stages that hold the same weight, whose gradients are added at the end of a step. The weight counts in
-/// the gradient norm with the first of them. They may be one and the same stage.
+/// the gradient norm with the first of them. They may be the same stage.
 struct TiedStages {
   int32_t first = 0;
   int32_t last = 0;
-  /// The last stage makes its gradient of the weight in F, as a head may that has the loss there, so that it
-  /// is complete before W. Used where the stages are on two ranks.
+  /// The last stage computes its gradient of the weight in F, as a head that includes the loss may, so that
+  /// it is complete before W. Used if the stages are on two ranks.
   bool last_made_in_forward = false;
 
   friend bool operator==(const TiedStages&, const TiedStages&) = default;
 };
 
-/// What the gradient norm of all ranks is for.
+/// The purpose of the gradient norm of all ranks.
 enum class NormUse : uint8_t {
   kScalesUpdate,  // clipping: every update waits for it
   kReportedOnly,  // no update waits for it; it arrives during the next step
@@ -84,13 +84,13 @@ struct Schedule {
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
-/// What one stage hands to a neighbour.
+/// What one stage passes to a neighbour.
 enum class Payload : uint8_t {
   kActivation,  // the output of a forward, to the next stage
   kGradient,    // the gradient of a stage's input, to the stage before
 };
 
-/// One tensor handed from a stage to its neighbour: a message, unless both stages are on one rank.
+/// One tensor passed from a stage to its neighbour: a message, unless both stages are on one rank.
 struct Handover {
   Payload payload = Payload::kActivation;
   Place from;
@@ -113,11 +113,11 @@ void place_stages(Schedule& schedule, const std::vector<int32_t>& rank_of_stage)
 void validate(const PipelineShape& shape);
 
 /// Throws ConfigError unless the shape is valid, there is one list per rank, every action's op, chunk and
-/// microbatch exist, and the stages of step_end exist and are tied once at most. This is all that the
-/// functions below and simulate need not to read out of bounds; check proves the rest.
+/// microbatch exist, and the stages of step_end exist and are tied at most once. This is all that the
+/// functions below and simulate need to stay within bounds; check proves the rest.
 void validate(const Schedule& schedule);
 
-/// Where `stage` lives, and which stage lives there. Not checked: stage in [0, stages()), place within the
+/// The place of `stage`, and the stage at a place. Not checked: stage in [0, stages()), place within the
 /// shape.
 Place place_of(const Schedule& schedule, int32_t stage);
 int32_t stage_of(const Schedule& schedule, Place place);
@@ -129,11 +129,12 @@ int64_t handover_count(const PipelineShape& shape);
 /// ends.
 std::optional<Handover> input_of(const Schedule& schedule, int32_t rank, const Action& action);
 
-/// The tensor that a compute action of `rank` makes for another stage; nothing for W and at the pipeline's
+/// The tensor that a compute action of `rank` produces for another stage; nothing for W and at the pipeline's
 /// ends.
 std::optional<Handover> output_of(const Schedule& schedule, int32_t rank, const Action& action);
 
-/// The message that a send, receive or wait of `rank` is about; nothing if no stage stands on its other side.
+/// The message that a send, receive or wait of `rank` is about; nothing if there is no stage on the other
+/// side.
 std::optional<Handover> message_of(const Schedule& schedule, int32_t rank, const Action& action);
 
 /// The actions of a message's two ends.
@@ -141,7 +142,7 @@ Action send_action(const Handover& message);
 Action receive_action(const Handover& message);
 Action wait_action(const Handover& message);
 
-/// Whether it contains sends or receives: then a stage's output leaves its rank only by them.
+/// Whether it contains sends or receives: then a stage's output leaves its rank only through them.
 bool has_messages(const Schedule& schedule);
 
 /// What one rank does for two tied stages, of which it holds one or both.

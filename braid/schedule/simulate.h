@@ -18,10 +18,10 @@ struct StageTimes {
   Seconds backward_input{1.0};
   Seconds backward_weight{1.0};
   std::optional<Seconds> fused_backward{};  ///< unset: the sum of its halves
-  Seconds update{0.0};                      ///< of its weights, once a step
+  Seconds update{0.0};                      ///< of its weights, once per step
 
   Seconds backward() const { return fused_backward.value_or(backward_input + backward_weight); }
-  /// What an action with `op` takes; 0 for one that only starts something or waits.
+  /// The duration of an action with `op`; 0 for one that only starts something or waits.
   Seconds of(Op op) const;
 
   friend bool operator==(const StageTimes&, const StageTimes&) = default;
@@ -68,16 +68,16 @@ struct Simulation {
   friend bool operator==(const Simulation&, const Simulation&) = default;
 };
 
-/// Runs `schedule` on a clock that starts at 0. Each rank does its actions in order, each as soon as it can:
+/// Runs `schedule` on a clock that starts at 0. Each rank runs its actions in order, each as soon as it can:
 ///  - a compute action starts when the tensor it takes from another stage is there: `communication` after it
-///  was sent,
-///    or at once where both stages are on one rank. Without messages a result is sent when it is made;
+///    was sent, or at once where both stages are on one rank. Without messages a result is sent when it is
+///    made;
 ///  - sending and posting a receive take no time and hold nothing up, so when a receive is posted does not
-///  matter;
+///    matter;
 ///  - a wait for a send ends when its message has arrived;
 ///  - WAIT_REDUCE_TIED ends `tied_exchange` after both ranks' REDUCE_TIED, at once where both stages are on
-///  one rank; WAIT_NORM ends `norm_exchange` after the last rank's NORM; UPDATE takes its stage's time,
-///  REDUCE_TIED and NORM none.
+///    one rank; WAIT_NORM ends `norm_exchange` after the last rank's NORM; UPDATE takes its stage's time,
+///    REDUCE_TIED and NORM none.
 /// Time and memory grow with the number of actions: 32 bytes each besides the schedule.
 /// Throws ConfigError if the schedule is not valid or gets stuck, if there are neither 1 nor stages()
 /// durations, or if one is negative or not finite. Source of the definitions: Qi et al. 2023,

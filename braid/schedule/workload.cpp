@@ -14,7 +14,7 @@ Durations parse_durations(std::string_view text, int32_t chunks_per_rank, std::s
     const auto number = parse_double(trim(piece));
     const bool is_time = number && std::isfinite(*number) && *number >= 0;
     require<ConfigError>(is_time, called,
-                         " must be 3 or 4 numbers >= 0 with commas between, as in 1,1.2,0.8 or "
+                         " must be 3 or 4 comma-separated numbers >= 0, as in 1,1.2,0.8 or "
                          "1,1.2,0.8,0.1; got '",
                          text, "'");
     numbers.push_back(*number);

@@ -25,10 +25,9 @@ TEST(ParseDurations, SharesARanksTimesAmongItsChunks) {
 TEST(ParseDurations, RejectsWhatIsNoTime) {
   EXPECT_EQ(rejection("1,2"), "times must be 3 numbers (F,I,W) or 4 (F,I,W,MESSAGE), got 2: '1,2'");
   for (const char* text : {"", "1,2,x", "1,2,-3", "1,2,inf", "1,,3"}) {
-    EXPECT_EQ(
-        rejection(text),
-        "times must be 3 or 4 numbers >= 0 with commas between, as in 1,1.2,0.8 or 1,1.2,0.8,0.1; got '" +
-            std::string(text) + "'");
+    EXPECT_EQ(rejection(text),
+              "times must be 3 or 4 comma-separated numbers >= 0, as in 1,1.2,0.8 or 1,1.2,0.8,0.1; got '" +
+                  std::string(text) + "'");
   }
 }
 

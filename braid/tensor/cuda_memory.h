@@ -5,8 +5,8 @@
 
 namespace braid::tensor {
 
-/// As memory_stats and its neighbours, for a CUDA device; a device that is not there is a ConfigError.
-/// Without CUDA in the build each throws ConfigError naming BRAID_CUDA.
+/// The functions of memory.h for a CUDA device; a device that does not exist is a ConfigError. In a build
+/// without CUDA each throws ConfigError naming BRAID_CUDA.
 MemoryStats cuda_memory_stats(c10::Device device);
 void cuda_reset_peak_memory_stats(c10::Device device);
 void cuda_release_cached_memory(c10::Device device);

@@ -11,7 +11,7 @@ void require_device(c10::Device device) {
   const int count = c10::cuda::device_count();
   require<ConfigError>(
       device.index() < count, "there is no GPU ", static_cast<int>(device.index()), ": this machine has ",
-      count, " that CUDA can use (nvidia-smi and CUDA_VISIBLE_DEVICES tell more); --device cpu needs none");
+      count, " that CUDA can use (see nvidia-smi and CUDA_VISIBLE_DEVICES); --device cpu needs none");
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ constexpr size_t kSmallLimitBytes = size_t{1} << 20;
 
 size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
-/// What stands in the kAllocationUnitBytes before a tensor's first byte.
+/// Occupies the kAllocationUnitBytes before a tensor's first byte.
 struct Header {
   std::shared_ptr<Arena> arena;
   size_t block_bytes;  ///< the whole mapping or heap block, header included
@@ -29,8 +29,8 @@ struct Header {
 };
 static_assert(sizeof(Header) <= static_cast<size_t>(kAllocationUnitBytes));
 
-/// A size that many requests share, so that a freed block fits the next: eight steps per power of two up to 1
-/// MiB, then whole huge pages.
+/// A size shared by many requests, so that a freed block fits the next one: eight steps per power of two up
+/// to 1 MiB, then whole huge pages.
 size_t block_size(size_t bytes) {
   bytes += kAllocationUnitBytes;
   if (bytes > kSmallLimitBytes) return round_up(bytes, kHugePageBytes);
@@ -42,7 +42,7 @@ size_t block_size(size_t bytes) {
 void* map_block(size_t bytes) {
   if (bytes <= kSmallLimitBytes)
     return std::aligned_alloc(kAllocationUnitBytes, round_up(bytes, kAllocationUnitBytes));
-  // Mapped with room to start on a huge page; what is left over on either side goes back.
+  // Mapped with room to start on a huge page; the excess on either side is unmapped.
   char* base = static_cast<char*>(
       mmap(nullptr, bytes + kHugePageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   if (base == MAP_FAILED) return nullptr;
@@ -64,7 +64,7 @@ void unmap_block(void* block, size_t bytes) {
 
 }  // namespace
 
-/// Free blocks by size, and the counts. Shared by the tensors that came from it.
+/// Free blocks by size, and the counts. Shared by the tensors allocated from it.
 class Arena : public std::enable_shared_from_this<Arena> {
  public:
   ~Arena() { release_cached(); }
@@ -73,10 +73,9 @@ class Arena : public std::enable_shared_from_this<Arena> {
     const size_t wanted = block_size(bytes);
     const size_t counted = round_up(bytes, kAllocationUnitBytes);
     const auto [block, got] = take_block(wanted, static_cast<int64_t>(counted));
-    require<InternalError>(
-        block != nullptr, "out of memory: the system gave no ", bytes_text(wanted), " beside the ",
-        bytes_text(static_cast<uint64_t>(stats().reserved_bytes)),
-        " that are held already: use a smaller batch or sequence, or more pipeline stages");
+    require<InternalError>(block != nullptr, "cannot allocate ", bytes_text(wanted), " (",
+                           bytes_text(static_cast<uint64_t>(stats().reserved_bytes)),
+                           " in use): use a smaller batch or sequence, or more pipeline stages");
     new (block) Header{shared_from_this(), got, counted};
     return static_cast<char*>(block) + kAllocationUnitBytes;
   }
@@ -111,8 +110,8 @@ class Arena : public std::enable_shared_from_this<Arena> {
   }
 
  private:
-  /// A free block of at least `wanted` and at most a quarter more, else a new one, else (memory is short) a
-  /// new one in place of the free ones.
+  /// A free block of at least `wanted` bytes and at most a quarter more; else a new one; else, if memory is
+  /// short, a new one after releasing the free ones.
   std::pair<void*, size_t> take_block(size_t wanted, int64_t counted) {
     const std::lock_guard lock(mutex_);
     void* block = nullptr;
@@ -154,7 +153,7 @@ namespace {
 
 thread_local std::shared_ptr<Arena> bound_arena;  // of the innermost ArenaScope
 
-/// c10's face of it. One object, as c10 keeps one pointer per device type.
+/// The interface to c10. A single object, as c10 keeps one pointer per device type.
 class CpuAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {

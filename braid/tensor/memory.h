@@ -1,5 +1,5 @@
-// Device memory, counted as torch.cuda counts it: what tensors hold now, what is kept from the system, and
-// the peaks of both.
+// Device memory, counted as torch.cuda counts it: what tensors hold now, what is reserved from the system,
+// and the peaks of both.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -22,15 +22,15 @@ inline constexpr int64_t kAllocationUnitBytes = 64;
 
 class Arena;
 
-/// Makes every CPU tensor of this process come from a caching, counting allocator. Blocks that are freed stay
-/// mapped for the next tensor of about their size, so that a training step after the first takes no page
-/// fault. Call before the first tensor is made; a second call does nothing. c10 has one CPU allocator per
-/// process; that is why this is not an object.
+/// Makes a caching, counting allocator provide every CPU tensor of this process. Freed blocks stay mapped for
+/// the next tensor of about the same size, so that training steps after the first cause no page faults. Call
+/// before the first tensor is created; a second call does nothing. c10 has one CPU allocator per process,
+/// which is why this is not an object.
 void install_cpu_allocator();
 
-/// While it lives, CPU tensors made by this thread are counted apart, in an arena of their own. Ranks that
-/// are threads of one process each hold one. A tensor may outlive the scope and may be freed by any thread;
-/// its bytes go back to the arena they came from.
+/// During its lifetime, CPU tensors created by this thread are counted separately, in an arena of their own.
+/// Ranks that are threads of one process each hold one. A tensor may outlive the scope and may be freed by
+/// any thread; its bytes go back to the arena they came from.
 class ArenaScope {
  public:
   ArenaScope();
@@ -47,7 +47,7 @@ class ArenaScope {
 /// caching allocator. All zero for the CPU before install_cpu_allocator.
 MemoryStats memory_stats(c10::Device device = c10::Device(c10::kCPU));
 
-/// Sets both peaks to the present values.
+/// Sets both peaks to the current values.
 void reset_peak_memory_stats(c10::Device device = c10::Device(c10::kCPU));
 
 /// Gives cached free blocks of the calling thread's arena (CPU) or of the device back to the system.

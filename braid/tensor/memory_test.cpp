@@ -48,7 +48,7 @@ TEST_F(Memory, AFreedBlockServesTheNextTensorOfItsSize) {
   EXPECT_EQ(memory_stats().reserved_bytes, 0);
 }
 
-TEST_F(Memory, ReservedIsAtMostAnEighthAndAPageAboveWhatWasAsked) {
+TEST_F(Memory, ReservedIsAtMostAnEighthAndAPageAboveTheRequest) {
   for (int64_t bytes = 1; bytes < (64 << 20); bytes = bytes * 5 / 4 + 1) {
     const ArenaScope scope;
     const at::Tensor a = at::empty({bytes}, at::kByte);
@@ -57,7 +57,7 @@ TEST_F(Memory, ReservedIsAtMostAnEighthAndAPageAboveWhatWasAsked) {
   }
 }
 
-TEST_F(Memory, ThreadsWithScopesAreCountedApartAndTensorsMayCross) {
+TEST_F(Memory, ThreadsWithScopesAreCountedSeparatelyAndTensorsMayCross) {
   const ArenaScope scope;
   at::Tensor crossing;
   MemoryStats inside;
@@ -103,7 +103,7 @@ TEST_F(Memory, AnImpossibleRequestSaysHowMuchAndWhatToDo) {
 }
 
 #ifndef BRAID_CUDA
-TEST_F(Memory, CudaIsRefusedByNameWhereItIsNotBuilt) {
+TEST_F(Memory, CudaIsRejectedByNameIfItIsNotBuilt) {
   EXPECT_THROW(memory_stats(c10::Device(c10::kCUDA, 0)), std::runtime_error);
 }
 #endif

@@ -22,7 +22,7 @@ int64_t Parameter::numel() const {
 }
 
 Parameter declare_parameter(std::vector<TensorSlice> slices, std::string name) {
-  require<ShapeError>(!slices.empty(), "parameter ", name, " holds no tensor");
+  require<ShapeError>(!slices.empty(), "parameter ", name, " contains no tensor");
   for (const TensorSlice& slice : slices) {
     validate(slice);
     const std::vector<int64_t> expected = slices.front().sizes(), got = slice.sizes();

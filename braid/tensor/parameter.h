@@ -1,5 +1,5 @@
-// A parameter: what it is in the model's files, its value, and the main gradient that every microbatch adds
-// into.
+// A parameter: what it is in the model's files, its value, and the main gradient to which every microbatch
+// adds.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 
 namespace braid::tensor {
 
-/// How a parameter's values begin.
+/// How a parameter's values are initialised.
 enum class InitialValues {
   kNormal,  ///< normal, with the model's deviation
   kOnes,
@@ -19,29 +19,29 @@ enum class InitialValues {
 };
 
 /// Owned by its layer; segments, the optimizer and the files refer to it. A layer only declares its
-/// parameters: they have values and gradients once allocate_segments has made room for them.
+/// parameters: they have values and gradients once allocate_segments has allocated them.
 struct Parameter {
   std::string name;                 ///< of the whole, unique in the model
-  std::vector<TensorSlice> slices;  ///< what it holds of which tensors, one after another along dimension 0
+  std::vector<TensorSlice> slices;  ///< its parts of which tensors, concatenated along dimension 0
   bool decays = true;               ///< weight decay applies: matrices yes, norms and biases no
   InitialValues initial = InitialValues::kNormal;
-  bool gradient_in_forward = false;  ///< F alone makes its gradient, as a head does that has the loss there
-  at::Tensor leaf;  ///< a tensor of somebody else's (a torch module's) that is to share the value's memory
+  bool gradient_in_forward = false;  ///< F alone computes its gradient, as in a head with the loss
+  at::Tensor leaf;  ///< another owner's tensor (a torch module's) that is to share the value's memory
 
   at::Tensor value;      ///< in the compute dtype: float32, bfloat16, or float64 in gradient tests
   at::Tensor main_grad;  ///< same shape; float32, or float64 for a float64 value
 
-  /// False until the step's first microbatch has written main_grad. That one overwrites, the others add: no
-  /// pass clears the gradients.
+  /// False until the step's first microbatch has written main_grad. The first overwrites, the others add, so
+  /// no pass clears the gradients.
   bool gradient_started = false;
 
   std::vector<int64_t> sizes() const;
   int64_t numel() const;
 };
 
-/// A parameter without memory that holds `slices`: matrices decay and begin normal, vectors do not decay and
-/// begin as ones. `name` may be empty where there is one slice: then it is the slice's. Throws ShapeError
-/// unless the slices agree in all dimensions but the first.
+/// A parameter without memory that holds `slices`: matrices decay and have normal initial values, vectors do
+/// not decay and begin as ones. `name` may be empty if there is one slice, and is then the slice's. Throws
+/// ShapeError unless the slices agree in all dimensions but the first.
 Parameter declare_parameter(std::vector<TensorSlice> slices, std::string name = "");
 
 /// A slice and where its values are.

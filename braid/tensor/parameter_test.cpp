@@ -20,7 +20,7 @@ TEST(Parameter, VectorsDoNotDecayAndBeginAsOnes) {
   EXPECT_FALSE(matrix.value.defined()) << "declared, not allocated";
 }
 
-TEST(Parameter, SlicesLieOneBelowTheOther) {
+TEST(Parameter, SlicesAreStacked) {
   Parameter fused = declare_parameter({whole_tensor("q", {4, 3}), whole_tensor("k", {2, 3})}, "qk");
   EXPECT_EQ(fused.sizes(), (std::vector<int64_t>{6, 3}));
   EXPECT_EQ(fused.numel(), 18);

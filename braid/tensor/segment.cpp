@@ -24,7 +24,7 @@ void bind(Parameter& parameter, int64_t offset, const Segment& segment) {
   parameter.leaf.set_data(parameter.value);
 }
 
-/// What no parameter covers is 0 from the start, so that updates may run over it.
+/// Elements that no parameter covers are 0 from the start, so that updates may run over them.
 void clear_padding(const SegmentLayout& layout, const at::Tensor& flat) {
   for (size_t i = 0; i < layout.members.size(); ++i) {
     const int64_t end = layout.offsets[i] + layout.members[i]->numel();

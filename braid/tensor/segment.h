@@ -1,7 +1,7 @@
 // Parameters in flat buffers: values in one, main gradients in another.
 //
-// What moves or updates many parameters (an optimizer, sharding, offload) works on runs of a segment instead
-// of on tensors one by one.
+// Code that moves or updates many parameters (an optimizer, sharding, offloading) works on runs of a segment
+// instead of on one tensor at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,19 +15,18 @@
 
 namespace braid::tensor {
 
-/// Every parameter begins at a multiple of so many elements: 64 bytes of the smallest dtype, so that no
-/// parameter of any dtype shares a cache line with another. What lies between two is padding, always 0.
+/// Every parameter begins at a multiple of this many elements: 64 bytes of the smallest dtype, so that no two
+/// parameters of any dtype share a cache line. The elements between two parameters are padding, always 0.
 inline constexpr int64_t kSegmentUnit = 32;
 
 /// Where a chunk's parameters are cut into segments. A layer is never cut.
 struct SegmentCut {
   int64_t bytes =
-      int64_t{32} << 20;  ///< a segment ends with the layer that brings its values to so many bytes
-  std::vector<std::string> anchors = {};  ///< if there are any: a segment begins with each layer so named,
-                                          ///< bytes do not matter
+      int64_t{32} << 20;  ///< a segment ends with the layer that brings its values to this many bytes
+  std::vector<std::string> anchors = {};  ///< if not empty, segments begin with these layers instead
 };
 
-/// A layer's name, and its parameters that need memory.
+/// A layer's name and those of its parameters that need memory.
 struct LayerParameters {
   std::string layer;
   std::vector<Parameter*> parameters;
@@ -40,8 +39,8 @@ struct SegmentLayout {
   int64_t numel = 0;             ///< of either buffer, padding included
 };
 
-/// How `layers`' parameters fall into segments, their values taking `element_bytes` an element. Pure:
-/// parameters need no memory for it.
+/// The division of `layers`' parameters into segments, with values of `element_bytes` per element. Pure: the
+/// parameters need no memory yet.
 std::vector<SegmentLayout> lay_out_segments(std::span<const LayerParameters> layers, const SegmentCut& cut,
                                             int64_t element_bytes);
 

@@ -11,7 +11,7 @@
 namespace braid::tensor {
 namespace {
 
-/// Layers of one parameter each, with so many elements.
+/// Layers of one parameter each, with these numbers of elements.
 class Segments : public ::testing::Test {
  protected:
   std::vector<LayerParameters> layers_of(const std::vector<int64_t>& numels) {

@@ -29,7 +29,7 @@ TensorSlice whole_tensor(std::string name, std::vector<int64_t> sizes) {
 
 void validate(const TensorSlice& slice) {
   require<ShapeError>(slice.part.size() == slice.whole.size(), slice.name, " has ", slice.whole.size(),
-                      " dimensions, but its slice ", slice.part.size());
+                      " dimensions, but its slice has ", slice.part.size());
   for (size_t i = 0; i < slice.whole.size(); ++i) {
     const Range& range = slice.part[i];
     require<ShapeError>(0 <= range.begin && range.begin <= range.end && range.end <= slice.whole[i],
@@ -51,7 +51,7 @@ void for_each_run(const TensorSlice& slice, const std::function<void(const Eleme
   validate(slice);
   const int64_t total = slice.numel();
   if (total == 0) return;
-  // Dimensions from `first` on lie whole in the part, but for `first` itself: a run covers them together.
+  // The part covers all dimensions after `first` completely: a run covers them and `first` together.
   size_t first = slice.whole.size();
   int64_t count = 1;
   while (first > 0) {

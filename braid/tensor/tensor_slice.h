@@ -1,5 +1,4 @@
-// Which part of which tensor something is: the one description that initialisation, files and resharding
-// share.
+// Identifies a part of a tensor: the one description that initialisation, files and resharding share.
 #pragma once
 
 #include <cstdint>
@@ -36,17 +35,17 @@ TensorSlice whole_tensor(std::string name, std::vector<int64_t> sizes);
 /// Throws ShapeError, which names the tensor, unless every range lies within its dimension.
 void validate(const TensorSlice& slice);
 
-/// "lm_head.weight", or "lm_head.weight[0:8, 4:16]" where it is not the whole.
+/// "lm_head.weight", or "lm_head.weight[0:8, 4:16]" if it is not the whole tensor.
 std::string to_string(const TensorSlice& slice);
 
-/// Elements that follow one another both in the part and in the whole, each taken as a contiguous tensor.
+/// Elements that are consecutive both in the part and in the whole, each regarded as a contiguous tensor.
 struct ElementRun {
   int64_t begin_in_part = 0;
   int64_t begin_in_whole = 0;
   int64_t count = 0;
 };
 
-/// Calls `visit` with the slice's runs in the order of the part; each is as long as it can be, so the whole
+/// Calls `visit` with the slice's runs in the order of the part; each is as long as possible, so a whole
 /// tensor is one run.
 void for_each_run(const TensorSlice& slice, const std::function<void(const ElementRun&)>& visit);
 

@@ -58,7 +58,7 @@ TEST(TensorSlice, RunsCoverEverySmallSliceInOrder) {
   expect_runs_like_indices(whole_tensor("vector", {7}));
 }
 
-TEST(TensorSlice, SaysWhatItIs) {
+TEST(TensorSlice, DescribesItself) {
   const TensorSlice slice = {.name = "w", .whole = {8, 6}, .part = {{0, 8}, {2, 4}}};
   EXPECT_EQ(slice.sizes(), (std::vector<int64_t>{8, 2}));
   EXPECT_EQ(slice.numel(), 16);

@@ -1,2 +1,2 @@
-// Wrong on purpose: functions are named in snake_case. tools/lint fails unless clang-tidy complains of it.
+// Wrong on purpose: functions are named in snake_case. tools/lint fails unless clang-tidy reports it.
 int BadlyNamedFunction() { return 1; }

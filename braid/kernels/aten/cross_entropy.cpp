@@ -12,7 +12,7 @@ LossSum softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& target
   const at::Tensor column = targets.clamp_min(0).unsqueeze(1);
   const at::Tensor log_p = at::log_softmax(logits, 1, wide_dtype(logits));
   const at::Tensor losses = -log_p.gather(1, column).squeeze(1).to(at::kDouble);
-  // One wait for the device: both numbers travel together.
+  // Waits for the device only once: both numbers are copied together.
   const at::Tensor sums =
       at::stack({at::where(counted, losses, at::zeros_like(losses)).sum(), counted.sum().to(at::kDouble)})
           .cpu();

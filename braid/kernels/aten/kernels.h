@@ -1,7 +1,7 @@
-// Every kernel as a plain composition of ATen operators: any device, any dtype. Also what the fused kernels
-// are tested against.
+// Every kernel as a plain composition of ATen operators: any device, any dtype. Also the reference that the
+// fused kernels are tested against.
 //
-// Arguments have been checked by the public functions of the same names; results are written into the last
+// Arguments have been checked by the public functions of the same names; results are written to the last
 // tensors.
 #pragma once
 
@@ -36,7 +36,7 @@ void swiglu(const at::Tensor& gate_up, const at::Tensor& y);
 void swiglu_backward(const at::Tensor& dy, const at::Tensor& gate_up, const at::Tensor& d_gate_up,
                      const at::Tensor& activation);
 
-/// Leaves the logits alone where grad_scale is absent.
+/// Does not change the logits if grad_scale is absent.
 LossSum softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& targets,
                               std::optional<double> grad_scale);
 

@@ -6,7 +6,7 @@
 namespace braid::kernels::aten {
 namespace {
 
-// Both halves of x [..., d] turned by the angles of cos and sin [..., d/2].
+// Both halves of x [..., d] rotated by the angles of cos and sin [..., d/2].
 at::Tensor turned(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
   const int64_t half = x.size(-1) / 2;
   const at::Tensor a = x.narrow(-1, 0, half);

@@ -1,5 +1,4 @@
-// Cross-entropy of one row after another: maximum and sum of exponentials together, then the gradient in
-// place.
+// Cross-entropy row by row: maximum and sum of exponentials together, then the gradient in place.
 #include "braid/kernels/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -31,8 +30,8 @@ struct Softmax {
 };
 
 // Block by block, so that a row of any length is read from memory once: the sum is scaled when a later block
-// has a larger maximum. Where `powers` is given it gets exp(x - m), m being the maximum up to the block's
-// end, which goes into `block_maxima`; it may be x itself.
+// has a larger maximum. If `powers` is given, it receives exp(x - m), where m is the maximum up to the end of
+// the block and is stored in `block_maxima`; it may be x itself.
 template <typename T>
 Softmax softmax_of(const T* x, size_t width, float* powers, float* block_maxima) {
   const float lowest = -std::numeric_limits<float>::infinity();
@@ -54,7 +53,7 @@ Softmax softmax_of(const T* x, size_t width, float* powers, float* block_maxima)
     Vec sums[4] = {hn::Zero(kF32), hn::Zero(kF32), hn::Zero(kF32), hn::Zero(kF32)};
     const auto power = [&](size_t i, auto part) HWY_ATTR {
       const Vec x_minus_max = hn::Sub(load(block + i, part), shift);
-      // Exp makes 0 of a NaN, which would hide a training run that has gone wrong.
+      // Exp turns a NaN into 0, which would hide a diverged training run.
       return hn::IfThenElse(hn::IsNaN(x_minus_max), x_minus_max, hn::Exp(kF32, x_minus_max));
     };
     if (powers != nullptr) {
@@ -79,7 +78,7 @@ HWY_INLINE float scalar(const T* p) {
   return hn::GetLane(load(p, Tail{1}));
 }
 
-// `scratch` holds the blocks' maxima, then the row's powers where they do not fit into the row itself.
+// `scratch` holds the blocks' maxima, followed by the row's powers if they do not fit into the row itself.
 template <typename T>
 void cross_entropy_rows_of(const CrossEntropyRows& a, float* scratch, size_t begin, size_t end) {
   for (size_t row = begin; row < end; ++row) {

@@ -17,7 +17,7 @@ std::vector<int64_t> usable_targets() {
   return targets;
 }
 
-// Lets Highway choose again when the work is over, however it ends.
+// Lets Highway choose again after the work, however it ends.
 struct HeldTarget {
   explicit HeldTarget(int64_t target) { hwy::SetSupportedTargetsForTest(target); }
   ~HeldTarget() { hwy::SetSupportedTargetsForTest(0); }

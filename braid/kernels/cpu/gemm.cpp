@@ -8,8 +8,7 @@
 #include "braid/kernels/aten/kernels.h"
 #include "braid/kernels/cpu/kernels.h"
 
-// MKL's product with float32 result, which libtorch_cpu.so exports where it is built with MKL; null
-// elsewhere.
+// MKL's product with a float32 result, which libtorch_cpu.so exports if it is built with MKL; null otherwise.
 extern "C" __attribute__((weak)) void cblas_gemm_bf16bf16f32(int layout, int transpose_a, int transpose_b,
                                                              int m, int n, int k, float alpha,
                                                              const uint16_t* a, int lda, const uint16_t* b,
@@ -97,7 +96,7 @@ void linear_backward_input(const at::Tensor& dy, const at::Tensor& weight, const
 void accumulate_weight_gradient(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& main_grad,
                                 Accumulate mode, Bf16Gemm how) {
   const float beta = mode == Accumulate::kAdd ? 1.0F : 0.0F;
-  // On AMD processors MKL has no fast bfloat16 product; oneDNN, which has, cannot add to a float32 matrix
+  // On AMD processors MKL has no fast bfloat16 product; oneDNN has one, but cannot add to a float32 matrix
   // from here.
   if (how == Bf16Gemm::kNative && this_cpu().intel && cblas_gemm_bf16bf16f32 != nullptr) {
     return mkl_weight_gradient(dy, x, main_grad, beta);

@@ -2,7 +2,7 @@
 // run on.
 //
 // Arguments have been checked by the public functions of the same names, and `handles` holds for them;
-// results are written into the last tensors. No result depends on the number of threads.
+// results are written to the last tensors. No result depends on the number of threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -39,7 +39,7 @@ void swiglu(const at::Tensor& gate_up, const at::Tensor& y);
 void swiglu_backward(const at::Tensor& dy, const at::Tensor& gate_up, const at::Tensor& d_gate_up,
                      const at::Tensor& activation);
 
-/// Leaves the logits alone where grad_scale is absent.
+/// Does not change the logits if grad_scale is absent.
 LossSum softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& targets,
                               std::optional<double> grad_scale);
 

@@ -1,4 +1,4 @@
-// Kernels that do little more than read memory: sum of squares, rows added to rows, change of dtype.
+// Kernels that are little more than memory traffic: sum of squares, rows added to rows, change of dtype.
 #include "braid/kernels/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE

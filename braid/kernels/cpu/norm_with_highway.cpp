@@ -1,4 +1,4 @@
-// RMSNorm: rows in the cache are read twice, memory once.
+// RMSNorm: each row is read twice from the cache, but only once from memory.
 #include "braid/kernels/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE

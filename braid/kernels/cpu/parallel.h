@@ -1,4 +1,4 @@
-// Rows shared out to ATen's threads.
+// Distributes rows over ATen's threads.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -9,8 +9,8 @@
 
 namespace braid::kernels::cpu {
 
-/// Calls work(begin, end) with size_t bounds that cover [0, rows), on several threads where there is enough
-/// to do.
+/// Calls work(begin, end) with size_t bounds that cover [0, rows), on several threads if there is enough to
+/// do.
 template <typename Work>
 void for_row_ranges(int64_t rows, int64_t elements_per_row, const Work& work) {
   // Below this, waking a thread costs more than it saves.

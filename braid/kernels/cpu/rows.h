@@ -1,5 +1,5 @@
-// What a fused kernel works on: plain pointers and sizes. Elements are float32, or bfloat16 where `bf16` says
-// so.
+// The arguments of the fused kernels: plain pointers and sizes. Elements are float32, or bfloat16 if `bf16`
+// is set.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ struct NormRows {
   size_t width = 0;
   double eps = 0;
   const void* x = nullptr;
-  const void* branch = nullptr;  // null where nothing is added to x
-  void* sum = nullptr;           // written where branch is given
+  const void* branch = nullptr;  // null if nothing is added to x
+  void* sum = nullptr;           // written if branch is given
   const void* weight = nullptr;
   void* y = nullptr;
   float* rstd = nullptr;
@@ -44,7 +44,7 @@ struct RopeRows {
   void* qkv = nullptr;
 };
 
-/// One of dq, dk, dv: strides in elements, a head's features side by side.
+/// One of dq, dk, dv: strides in elements; a head's features are contiguous.
 struct HeadGradient {
   const void* data = nullptr;
   ptrdiff_t batch_stride = 0;
@@ -67,7 +67,7 @@ struct SwigluRows {
   void* activation = nullptr;
 };
 
-/// Logits that are in the first-level cache together.
+/// Logits per block, which fits in the first-level cache.
 inline constexpr size_t kCrossEntropyBlock = 4096;
 
 struct CrossEntropyRows {
@@ -86,7 +86,7 @@ struct AdamWBlock {
   float* exp_avg = nullptr;
   float* exp_avg_sq = nullptr;
   const float* grad = nullptr;
-  uint16_t* bf16_value = nullptr;  // null where value is master itself
+  uint16_t* bf16_value = nullptr;  // null if value is master itself
   float grad_scale = 1;
   float one_minus_beta1 = 0;
   float beta2 = 0;

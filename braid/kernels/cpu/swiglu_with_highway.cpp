@@ -16,7 +16,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace braid::kernels::cpu::HWY_NAMESPACE {
 
-// 1 / (1 + e^-x). From x = -100 down e^-x is infinite in float32 and the result 0; Exp is not defined much
+// 1 / (1 + e^-x). For x <= -100, e^-x is infinite in float32 and the result 0; Exp is not defined much
 // further.
 HWY_INLINE Vec sigmoid(Vec x) {
   const Vec one = hn::Set(kF32, 1.0F);

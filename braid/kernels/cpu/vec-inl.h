@@ -29,8 +29,8 @@ using Vec = hn::Vec<F32>;
 inline constexpr F32 kF32 = {};
 inline constexpr size_t kLanes = hn::MaxLanes(F32());
 
-/// How many elements of a vector there are in memory: all, or the first n. The others load as `pad` and are
-/// not stored.
+/// The elements of a vector that are in memory: all, or the first n. The others load as `pad` and are not
+/// stored.
 struct Whole {};
 struct Tail {
   size_t n;
@@ -46,8 +46,8 @@ HWY_INLINE Vec load(const uint16_t* p, Whole /*part*/ = {}) {
 
 HWY_INLINE void store(Vec v, float* p, Whole /*part*/ = {}) { hn::StoreU(v, kF32, p); }
 
-/// `v` as it is once it has been stored as T. For bfloat16: to nearest, ties to even; a NaN stays one (its
-/// payload could carry over into infinity otherwise).
+/// `v` as rounded by storing it as T. For bfloat16: to nearest, ties to even; a NaN stays a NaN (its payload
+/// could otherwise carry over into infinity).
 template <typename T>
 HWY_INLINE Vec rounded_to(Vec v) {
   if constexpr (std::is_same_v<T, float>) {
@@ -97,8 +97,8 @@ HWY_INLINE void store_rounded(Vec v, T* p, Tail part) {
   store(v, p, part);
 }
 
-/// Calls body(offset, slot, part) for [0, n) vector by vector. slot, a constant from 0 to 3 in turn, picks
-/// one of four accumulators: four sums in flight hide the latency of an addition.
+/// Calls body(offset, slot, part) for [0, n) vector by vector. slot, a constant that cycles from 0 to 3,
+/// selects one of four accumulators: four sums in flight hide the latency of an addition.
 template <typename Body>
 HWY_INLINE void for_each_vector(size_t n, Tail tail, const Body& body) {
   using Slot0 = std::integral_constant<size_t, 0>;

@@ -14,37 +14,32 @@ using Sizes = AlternationSizes;
 // and from I to W. All but the interleaved schedules take any m >= 1.
 constexpr AlternatingSchedule kSchedules[] = {
     // F0 .. F(m-1) of every chunk from the first to the last, then B0 .. B(m-1) of every chunk from the last
-    // to
-    // the first: backwards in ascending order, so that gradients add up in the order of the microbatches.
+    // to the first: backwards in ascending order, so that gradients add up in the order of the microbatches.
     // Bubble (p-1 + (v-1) max(p-m, 0)) (F+B); peak live activations vm. Source: Huang et al. 2019,
     // arXiv:1811.06965 (GPipe), with the backwards not reversed.
     {.name = "FThenB",
      .summary = "all forwards, then all backwards",
      .rule = [](const Sizes& s) -> Alternation { return {.warm_up = s.v * s.m, .fused = s.v * s.m}; }},
 
-    // Later ranks start later, so they need fewer forwards in hand: min(p-1-r, m). Bubble (p-1)(F+B); peak
-    // live
-    // activations on rank r min(p-r, m). Source: Narayanan et al. 2021, arXiv:2104.04473, section 2.2.1.
+    // Later ranks start later, so they need fewer forwards in flight: min(p-1-r, m). Bubble (p-1)(F+B); peak
+    // live activations on rank r min(p-r, m). Source: Narayanan et al. 2021, arXiv:2104.04473, section 2.2.1.
     {.name = "1F1B",
      .summary = "one forward, one backward",
      .for_more_chunks = "VPP",
      .rule = [](const Sizes& s) -> Alternation { return {.warm_up = s.p - 1 - s.r, .fused = s.m}; }},
 
-    // 1F1B with more forwards in hand, so that messages have time to arrive. Bubble as 1F1B's if messages
-    // take
-    // no time; if they do, the second warm-up forward per hop hides a message and its answer. Peak live
+    // 1F1B with more forwards in flight, so that messages have time to arrive. Bubble as 1F1B's if messages
+    // take no time; if they do, the second warm-up forward per hop hides a message and its answer. Peak live
     // activations on rank r min(2(p-r)-1, m). Source: the Eager-1F1B mode of PaddlePaddle; Zhuang et al.
-    // 2022,
-    // arXiv:2211.05322 (eager-1F1B).
+    // 2022, arXiv:2211.05322 (eager-1F1B).
     {.name = "Eager1F1B",
-     .summary = "1F1B with forwards in hand, to hide messages",
+     .summary = "1F1B with forwards in flight, to hide messages",
      .for_more_chunks = "VPP",
      .rule = [](const Sizes& s) -> Alternation { return {.warm_up = 2 * (s.p - 1 - s.r), .fused = s.m}; }},
 
     // Interleaved 1F1B, for a shorter bubble. The first backward is the last chunk's; each hop to the last
-    // rank
-    // costs a forward there and one back. Bubble (p-1 + (v-1) max(p-m, 0)) (F+B), where 1F1B with as many
-    // layers per rank has v(p-1)(F+B); peak live activations on rank r min(2(p-r)-1 + (v-1)g, vm).
+    // rank costs a forward there and one back. Bubble (p-1 + (v-1) max(p-m, 0)) (F+B), where 1F1B with as
+    // many layers per rank has v(p-1)(F+B); peak live activations on rank r min(2(p-r)-1 + (v-1)g, vm).
     // Source: Narayanan et al. 2021, arXiv:2104.04473, section 2.2.2, for m a multiple of p; PyTorch's
     // Interleaved1F1B for the other rounds.
     {.name = "VPP",
@@ -54,11 +49,11 @@ constexpr AlternatingSchedule kSchedules[] = {
        return {.warm_up = 2 * (s.p - 1 - s.r) + (s.v - 1) * s.g, .fused = s.v * s.m};
      }},
 
-    // 1F1B that makes input gradients, which the rank before waits for, at once, and weight gradients r
-    // microbatches behind: every rank keeps p microbatches, p - r that wait for I and r that wait for W.
-    // Bubble (p-1)(F+I) - (min(m,p)-1)W, which is (p-1)(F+I-W) from m = p on, if W is not longer
-    // than F. Peak memory on rank r (p-r) M_B + r M_W for m >= p, hence min(p, m) live activations on every
-    // rank. Source: Qi et al. 2023, arXiv:2401.10241, section 2.1.
+    // 1F1B that computes input gradients, which the previous rank waits for, immediately, and weight
+    // gradients r microbatches behind: every rank keeps p microbatches, p - r waiting for I and r waiting for
+    // W. Bubble (p-1)(F+I) - (min(m,p)-1)W, which is (p-1)(F+I-W) from m = p on, if W is not longer than F.
+    // Peak memory on rank r (p-r) M_B + r M_W for m >= p, hence min(p, m) live activations on every rank.
+    // Source: Qi et al. 2023, arXiv:2401.10241, section 2.1.
     {.name = "ZBH1",
      .summary = "1F1B with weight gradients deferred, in the same memory",
      .for_more_chunks = "InterleavedZB",
@@ -66,27 +61,21 @@ constexpr AlternatingSchedule kSchedules[] = {
 
     // ZBH1 with backwards split only where another rank waits for the input gradient alone: all on the last
     // rank, the last min(p, m) on the ranks between, none on the first, which is the last too if it is the
-    // only
-    // one. Forwards, and the weight gradients of split backwards, stand where ZBH1 has them; for m <= p it
-    // takes
-    // as long. Bubble (p-1)(I+max(F,W)) - W for m > p >= 2. Peak memory as ZBH1's.
+    // only one. Forwards, and the weight gradients of split backwards, are where ZBH1 has them; for m <= p it
+    // takes as long. Bubble (p-1)(I+max(F,W)) - W for m > p >= 2. Peak memory as ZBH1's.
     //
-    // Source: the ZBH1 mode of PaddlePaddle, from which it has to differ. There the first r microbatches of
-    // rank
-    // r are split, the rest are fused on every rank, and the W of the first come last of all, so weight
+    // Source: the ZBH1 mode of PaddlePaddle, from which it must differ. There the first r microbatches of
+    // rank r are split, the rest are fused on every rank, and the W of the first come last of all, so weight
     // gradients do not add up in ascending order. Its bubble is (p-1)I + max((p-2)F, (p-1)(F-W)): less by
     // (p-2)(W-F) if W >= F, by min(F-W, (p-2)W) if not; the same for p = 2 and for F = W.
     //
     // Why no ascending order reaches it that fuses some B(j), j < m-p, on all ranks and keeps p activations
-    // on
-    // rank 0. The last rank ends B(j) no earlier than (p-1)F + (j+1)(F+I+W), as W(0) .. W(j-1) are done too,
-    // and
-    // rank 0 (p-1)(I+W) later. Until then rank 0 has computed no more than j+p forwards and j+1 backwards, so
-    // it
-    // has idled for (p-1)(I+W). Rank 0 cannot start F(m-1) before its B(m-p-1) is done; then (p-1)(F+I) pass
-    // until the gradient of m-1 is back, with only the backwards of p-1 other microbatches to fill them: it
-    // idles for another (p-1)(F-W). So the bubble is at least (p-1)(I+max(F,W)). That the last rank does not
-    // fuse takes W off that.
+    // on rank 0. The last rank ends B(j) no earlier than (p-1)F + (j+1)(F+I+W), as W(0) .. W(j-1) are done
+    // too, and rank 0 (p-1)(I+W) later. Until then rank 0 has computed no more than j+p forwards and j+1
+    // backwards, so it has idled for (p-1)(I+W). Rank 0 cannot start F(m-1) before its B(m-p-1) is done; then
+    // (p-1)(F+I) pass until the gradient of m-1 is back, with only the backwards of p-1 other microbatches to
+    // fill them: it idles for another (p-1)(F-W). So the bubble is at least (p-1)(I+max(F,W)). That the last
+    // rank does not fuse takes W off that.
     {.name = "ZBH1-fused",
      .summary = "ZBH1 with few split backwards",
      .for_more_chunks = "InterleavedZB",
@@ -95,26 +84,22 @@ constexpr AlternatingSchedule kSchedules[] = {
        return {.warm_up = s.p - 1 - s.r, .fused = fused, .lag = s.r};
      }},
 
-    // ZBH1 with twice the forwards in hand and weight gradients 2r microbatches behind. Bubble
-    // (p-1)(F+I) - (min(m,2p-1)-1)W, which is (p-1)(F+I-2W) from m = 2p-1 on, if W is not longer than F, nor
-    // 2W
-    // than F+I. Peak memory on rank r (2(p-r)-1) M_B + 2r M_W for m >= 2p-1, hence min(2p-1, m) live
-    // activations
-    // on every rank. The ranks end one after another as they began: the bubble is each rank's own, and is
-    // kept
-    // only where updates do not wait for the norm of all ranks (see step_interval).
-    // Source: Qi et al. 2023, arXiv:2401.10241, section 2.2.
+    // ZBH1 with twice the forwards in flight and weight gradients 2r microbatches behind. Bubble (p-1)(F+I) -
+    // (min(m,2p-1)-1)W, which is (p-1)(F+I-2W) from m = 2p-1 on, if W is not longer than F, nor 2W than F+I.
+    // Peak memory on rank r (2(p-r)-1) M_B + 2r M_W for m >= 2p-1, hence min(2p-1, m) live activations on
+    // every rank. The ranks end one after another as they began: the bubble is each rank's own, and is kept
+    // only where updates do not wait for the norm of all ranks (see step_interval). Source: Qi et al. 2023,
+    // arXiv:2401.10241, section 2.2.
     {.name = "ZBH2",
      .summary = "ZBH1 with hardly any bubble, in twice the memory",
      .for_more_chunks = "InterleavedZB",
      .rule = [](const Sizes& s) -> Alternation { return {.warm_up = 2 * (s.p - 1 - s.r), .lag = 2 * s.r}; }},
 
-    // ZBH1 over several chunks per rank: half of VPP's warm-up is enough, as nobody waits for the weight
+    // ZBH1 over several chunks per rank: half of VPP's warm-up is enough, as no rank waits for the weight
     // gradients, r behind. Bubble for m >= p (p-1)(F+I-W), if W is not longer than F. Peak live activations
-    // min(p + (v-1)g, vm) on every rank, where an activation lives until its W: vp where p divides m.
-    // Source: Qi et al. 2023, arXiv:2401.10241, section 2, on the stages of arXiv:2104.04473; the order is
-    // that
-    // of PyTorch's ScheduleInterleavedZeroBubble.
+    // min(p + (v-1)g, vm) on every rank, where an activation lives until its W: vp where p divides m. Source:
+    // Qi et al. 2023, arXiv:2401.10241, section 2, on the stages of arXiv:2104.04473; the order is that of
+    // PyTorch's ScheduleInterleavedZeroBubble.
     {.name = "InterleavedZB",
      .summary = "ZBH1 over several chunks per rank",
      .in_rounds = true,

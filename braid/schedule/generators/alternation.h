@@ -11,7 +11,7 @@
 
 namespace braid::schedule {
 
-/// The sizes that an alternation follows from, in the letters of the papers.
+/// The sizes that determine an alternation, with the letters of the papers.
 struct AlternationSizes {
   int32_t p = 1;  ///< ranks
   int32_t v = 1;  ///< chunks per rank
@@ -22,9 +22,9 @@ struct AlternationSizes {
 
 /// The numbers of one rank. Forwards, and likewise backwards, are counted over all chunks of the rank.
 struct Alternation {
-  int32_t warm_up = 0;  ///< forwards before the first backward; more than there are means all
-  int32_t fused = 0;    ///< the first so many backwards are B, the rest I and W
-  int32_t lag = 0;      ///< so many W are deferred: the next W follows an I only if more would be
+  int32_t warm_up = 0;  ///< forwards before the first backward; a larger number than there are means all
+  int32_t fused = 0;    ///< this many backwards at the start are B, the rest I and W
+  int32_t lag = 0;      ///< the number of W deferred: a W follows an I only if more would be
 };
 
 /// A row of the table of schedules.

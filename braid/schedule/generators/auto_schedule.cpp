@@ -92,7 +92,7 @@ Schedule auto_schedule(const PipelineShape& shape, const Workload& workload) {
   require<ConfigError>(!orders.empty(), "auto found no mode that runs with ", shape.ranks, " ranks, ",
                        shape.chunks_per_rank, " chunks per rank and ", shape.microbatches,
                        " microbatches: change one of these numbers");
-  cost_of(orders.front(), workload);  // rejects a workload that does not suit the shape
+  cost_of(orders.front(), workload);  // rejects a workload that does not match the shape
   int64_t least = std::numeric_limits<int64_t>::max();
   for (const Schedule& order : orders) {
     least = std::min(least, least_limit(order, workload.memory));

@@ -18,7 +18,7 @@ namespace {
 // Every microbatch takes six slots of each rank: F, I and W of two chunks.
 constexpr int32_t kPeriod = 6;
 
-// Where one rank does F0, F1, I1 and I0 of microbatch 0.
+// The slots of F0, F1, I1 and I0 of microbatch 0 on one rank.
 using Block = std::array<int32_t, kVKinds>;
 
 // Forwards and gradients go down and up the V at one stage a slot. Where that would put two actions into one
@@ -90,7 +90,7 @@ Schedule from_blocks(std::string_view name, const PipelineShape& shape, const Wo
     const Block block = block_of(shape.ranks, rank);
     by_slot.slots.push_back(block);
     block_order.ranks.push_back(unrolled(block, shape.microbatches));
-    // With 2p microbatches a rank comes to keep as much as it ever will.
+    // With 2p microbatches a rank reaches the most that it ever keeps.
     const Peaks peaks = peaks_of(unrolled(block, std::max(shape.microbatches, 2 * shape.ranks)));
     by_slot.most_in_flight.push_back(peaks.per_chunk);
     peak = std::max(peak, peaks.both);
@@ -104,7 +104,7 @@ Schedule from_blocks(std::string_view name, const PipelineShape& shape, const Wo
   Schedule reordered = block_order;
   reordered.ranks = shortest_list_schedule(problem, rules).ranks;
 
-  // Step 4, squeeze: of an order, only how long it takes with the workload's times counts.
+  // Step 4, squeeze: only an order's duration with the workload's times counts.
   return shorter(std::move(block_order), std::move(reordered), workload.durations);
 }
 

@@ -6,11 +6,11 @@
 
 namespace braid::schedule {
 
-/// Both are built in the way of the source: the actions of one microbatch, repeated on every rank with a
-/// period of six slots, settle what each rank may keep; then every action moves to the earliest place that
-/// its data and these limits allow, for the workload's durations. Its memory and limit do not count.
-/// Placement::kV with 2 chunks per rank, any m >= 1, compute actions only. A rank keeps at most
-/// floor((p+2)/2) (V-Half) or floor((p+4)/3) (V-Min) full microbatches, whatever m is. With
+/// Both are built as in the source: the actions of one microbatch, repeated on every rank with a period of
+/// six slots, settle what each rank may keep; then every action moves to the earliest place that its data and
+/// these limits allow, for the workload's durations. Its memory and limit do not count. Placement::kV with 2
+/// chunks per rank, any m >= 1, compute actions only. A rank keeps at most floor((p+2)/2) (V-Half) or
+/// floor((p+4)/3) (V-Min) full microbatches, whatever m is. With
 /// T_F = T_B = T_W and no time for messages the bubble is at most, in forwards of a full rank, for m >= 2p
 /// and p > 2 (there is none for p <= 2):
 ///  - V-Half: (3p-4)/2 for odd p, (3p-7)/2 for even p;

@@ -21,7 +21,7 @@ struct Mode {
   /// The only number of chunks per rank that it runs with, or nothing if any will do.
   std::optional<int32_t> chunks{};
   std::function<Schedule(const PipelineShape& shape, const Workload& workload)> generate{};
-  bool arranges_for_times = false;  ///< the order depends on the workload's times; every shape will do
+  bool arranges_for_times = false;  ///< the order depends on the workload's times; runs with every shape
 };
 
 /// All of them, the simplest first.
@@ -30,7 +30,7 @@ std::span<const Mode> modes();
 /// Their names.
 std::vector<std::string> schedule_modes();
 
-/// Their names with ", " between.
+/// Their names, separated by ", ".
 std::string mode_names();
 
 /// The one called `name`. Throws ConfigError if there is none; the message suggests the nearest.
@@ -39,7 +39,7 @@ const Mode& mode_of(std::string_view name);
 /// The schedule called `mode`, compute actions only. A pure function: every rank that calls it with the same
 /// arguments gets the same schedule.
 /// Throws ConfigError if there is none of that name (the message suggests the nearest), if `shape` does not
-/// suit it, or if it would keep more than workload.memory_limit on a rank (the message tells how much).
+/// suit it, or if it would keep more than workload.memory_limit on a rank (the message says how much).
 Schedule generate(std::string_view mode, const PipelineShape& shape, const Workload& workload = {});
 
 }  // namespace braid::schedule

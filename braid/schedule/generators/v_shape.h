@@ -1,4 +1,4 @@
-// Where stages stand in a V: what the V-shaped schedules begin with.
+// The placement of stages in a V, from which the V-shaped schedules start.
 #pragma once
 
 #include <string>

@@ -16,7 +16,7 @@
 namespace braid::schedule {
 namespace {
 
-// Writes one rank's order for `planned` microbatches and leaves out those that do not exist.
+// Writes one rank's order for `planned` microbatches and omits those that do not exist.
 class HandOrder {
  public:
   HandOrder(const PipelineShape& shape, int32_t rank)

@@ -11,7 +11,7 @@
 namespace braid::schedule {
 namespace {
 
-// The messages from one rank to another, in the order in which the sender makes them: activations and
+// The messages from one rank to another, in the order in which the sender produces them: activations and
 // gradients together, since a transport without tags (NCCL) matches them by order alone.
 struct Channel {
   std::vector<Handover> messages;
@@ -108,8 +108,8 @@ class Communication {
   }
 
   // Of the cycle's sends, lets the one to the lowest rank through: that rank posts the receive where it
-  // stands. Any choice is right; always the same side makes neighbours alternate instead of both posting
-  // early.
+  // stands. Any choice is correct; always choosing the same side makes neighbours alternate instead of both
+  // posting early.
   void break_cycle(Replay& replay, const std::vector<int32_t>& cycle) {
     std::optional<Handover> chosen;
     for (const int32_t rank : cycle) {

@@ -6,12 +6,11 @@
 namespace braid::schedule {
 
 /// `schedule` with a send after each compute action whose result another rank needs, and a receive before the
-/// action that needs it. Neighbouring stages on one rank hand over without a message.
+/// action that needs it. Neighbouring stages on one rank pass tensors without a message.
 ///
-/// Receives are posted as late as is safe: right before their consumer, or earlier where one of these asks
-/// for it:
-///  - between two ranks, receives come in the order of the sends (NCCL matches by order, not by
-///  tag);
+/// Receives are posted as late as is safe: right before their consumer, or earlier if one of these requires
+/// it:
+///  - between two ranks, receives come in the order of the sends (NCCL matches by order, not by tag);
 ///  - all ranks could go on even if every send blocked until its receive is posted.
 /// Both hold by construction: all ranks are run together under that very rule, and where some block one
 /// another in a cycle, one of them posts the receive that the rank before it waits for. Pure, so that all

@@ -9,7 +9,7 @@ std::vector<Action> earlier(const std::vector<Action>& list) {
   std::vector<Action> result;
   result.reserve(list.size());
   std::vector<Action>
-      held;  // from the last compute action on, which waits for the receives that belong before it
+      held;  // from the last compute action on, waiting for the receives that belong before it
   std::vector<Action> receives;
   const auto release = [&] {
     result.insert(result.end(), receives.begin(), receives.end());

@@ -23,7 +23,7 @@ Schedule forward_only(const Schedule& placed, int32_t microbatches) {
       for (int32_t i = first; i < end; ++i) append(Op::kForward, stage, i);
     }
   }
-  // The passes complete whole steps: backwards are there for them alone.
+  // The passes complete whole steps: the backwards exist only for them.
   for (int32_t stage = stages; stage-- > 0;) {
     for (int32_t i = 0; i < microbatches; ++i) append(Op::kBackward, stage, i);
   }

@@ -15,8 +15,8 @@ struct LowerOptions {
   StepEnd step_end{};
 };
 
-/// `compute` with messages, waits and the end of the step, proved by check. An end of the step that is in its
-/// lists already stays where it is. Throws ConfigError if check rejects it.
+/// `compute` with messages, waits and the end of the step, proved by check. An end of the step that its lists
+/// already contain stays where it is. Throws ConfigError if check rejects it.
 Schedule lower(const Schedule& compute, const LowerOptions& options);
 
 }  // namespace braid::schedule

@@ -14,7 +14,7 @@ namespace {
 // How many sends to the same rank may follow an unproven one before it is waited for.
 constexpr size_t kWindow = 2;
 
-// A send of one rank, and where the two ends use what it carries.
+// A send of one rank, and where its message is sent and used.
 struct Sent {
   Handover message;
   size_t position = 0;           // of the send, in the sender's list

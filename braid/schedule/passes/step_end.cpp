@@ -28,7 +28,7 @@ class RankEnd {
   }
 
   std::vector<Action> run() {
-    size_t free_from = last_send_;  // after it, nothing that the rank starts is needed elsewhere
+    size_t free_from = last_send_;  // no other rank needs anything that the rank starts after it
     for (const TiedReduction& reduction : reductions_) {
       const std::vector<size_t>& complete = reduction.made_in_forward ? last_forward_ : last_weight_;
       free_from = std::max({free_from, last_message_, complete[static_cast<size_t>(reduction.chunk)]});

@@ -1,4 +1,4 @@
-// By what schedules for the same work are compared.
+// The criteria by which schedules for the same work are compared.
 #pragma once
 
 #include <compare>
@@ -12,9 +12,8 @@
 
 namespace braid::schedule {
 
-/// Times in parts per thousand million of the time that the busiest rank computes: rounding of sums must not
-/// decide between schedules, and so neither must it hide that one of them keeps less. Smaller is better, the
-/// first member counts most.
+/// Times in billionths of the time that the busiest rank computes: rounding of sums must not decide between
+/// schedules, nor hide that one of them keeps less. Smaller is better; the first member counts most.
 struct Cost {
   int64_t longest_span = 0;
   int64_t step_time = 0;
@@ -26,15 +25,15 @@ struct Cost {
 /// `time` in the unit of Cost. 0 if the busiest rank has nothing to do.
 int64_t parts_of(Seconds time, Seconds busiest);
 
-/// What `schedule` costs. Throws as simulate and peak_memory do.
+/// The cost of `schedule`. Throws like simulate and peak_memory.
 Cost cost_of(const Schedule& schedule, const Workload& workload);
 
-/// Keeps the best of the schedules that it is offered for one workload; of equals, the first.
+/// Keeps the best of the schedules offered to it for one workload; of equal ones, the first.
 class BestSchedule {
  public:
   explicit BestSchedule(Workload workload) : workload_(std::move(workload)) {}
 
-  /// Throws as cost_of does.
+  /// Throws like cost_of.
   void offer(Schedule schedule);
 
   /// Nothing if none was offered.

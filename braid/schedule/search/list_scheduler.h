@@ -44,11 +44,11 @@ VProblem v_problem(const PipelineShape& shape, const Workload& workload, int64_t
 /// with this limit list_schedule still comes to an end.
 int64_t least_memory(const VRank& rank);
 
-/// How a free rank chooses among the actions that could start.
+/// How a free rank chooses among the actions that can start.
 struct ListRules {
   /// Each kind's slot of microbatch 0, per rank or one element for all ranks; the lowest slot goes first.
   std::vector<std::array<int32_t, kVKinds>> slots = {{}};
-  /// What slots grow by from one microbatch to the next.
+  /// The increase of slots from one microbatch to the next.
   int32_t period = 0;
   /// Per rank and chunk, the most microbatches between F and I, at least 1; empty if any number may be.
   std::vector<std::array<int32_t, 2>> most_in_flight{};

@@ -37,7 +37,7 @@ int64_t forwards_in(double time, double forward, Rounding rounding, int32_t micr
   return whole < microbatches ? static_cast<int64_t>(whole) : microbatches;
 }
 
-// How many microbatches a stage may have in hand.
+// How many microbatches a stage may have in flight.
 int64_t room(const Memory& memory, int32_t stage, int64_t limit, int32_t microbatches) {
   const int64_t kept = memory.of(stage).forward_to_backward;
   return kept > 0 ? limit / kept : microbatches;
@@ -127,7 +127,7 @@ Schedule memory_limited(const PipelineShape& shape, const Workload& workload) {
   validate(shape);
   require<ConfigError>(shape.chunks_per_rank == 1,
                        "the memory-limited search runs with 1 chunk per rank, got ", shape.chunks_per_rank);
-  cost_of(one_at_a_time(shape), workload);  // rejects a workload that does not suit the shape
+  cost_of(one_at_a_time(shape), workload);  // rejects a workload that does not match the shape
   const int64_t least = least_of_memory_limited(shape, workload.memory);
   require<ConfigError>(least <= workload.memory_limit.value_or(least), "a limit of ",
                        amount_text(workload.memory, workload.memory_limit.value_or(least)),

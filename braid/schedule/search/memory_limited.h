@@ -1,4 +1,5 @@
-// Zero bubble as far as memory allows: forwards in hand, and when weight gradients run, made to fit.
+// Zero bubble as far as memory allows: fits the forwards in flight and the times of weight gradients to the
+// limit.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +19,9 @@ namespace braid::schedule {
 ///
 /// With p and 2p microbatches as the limit this is ZB-1p and ZB-2p of the paper, with bubbles no larger than
 /// its. Without a limit a rank keeps no more than the highest of limits_to_search.
-/// Compute actions only. A pure function without clock or chance.
+/// Compute actions only. A pure function that uses neither clock nor randomness.
 /// Throws ConfigError if the shape is not valid or has more than one chunk per rank, if the workload does not
-/// suit it, or if the limit has no room for one microbatch at a time (the message tells how much has).
+/// match it, or if the limit has no room for one microbatch at a time (the message says what is needed).
 /// Source: Qi et al. 2023, arXiv:2401.10241, section 3.1.
 Schedule memory_limited(const PipelineShape& shape, const Workload& workload);
 

@@ -1,4 +1,4 @@
-// One way to run a schedule's weight gradients between its other actions: what place_weights tries many of.
+// One way to run a schedule's weight gradients between its other actions; place_weights tries many.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@
 
 namespace braid::schedule {
 
-/// F or I, with all that timing it needs.
+/// F or I, with everything needed to time it.
 struct Step {
-  /// What it takes from another step.
+  /// Its input from another step.
   struct Input {
     size_t tag = 0;
     int32_t from_rank = 0;
   };
-  /// What it makes for another step.
+  /// Its output for another step.
   struct Output {
     size_t tag = 0;
     double delay = 0;  ///< in seconds, from its end until it can be used
@@ -53,7 +53,7 @@ Skeleton skeleton_of(const Schedule& compute, const Workload& workload);
 /// Rules::target that leaves every wait as it is.
 inline constexpr double kNoTarget = std::numeric_limits<double>::infinity();
 
-/// What one rank does with a wait that is too short for a whole W.
+/// How one rank uses a wait that is too short for a whole W.
 struct Rules {
   /// Seconds of span above which the rank would rather be late: if the wait would make it longer, W comes
   /// first. 0 fills every wait.

@@ -12,7 +12,7 @@
 namespace braid::schedule {
 namespace {
 
-// Where a step stands.
+// The position of a step.
 struct Position {
   size_t rank = 0;
   size_t index = 0;
@@ -35,7 +35,7 @@ bool is_same_microbatch(const Step& one, const Step& other) {
 }
 
 // `steps` with each forward that follows an input gradient before it: after warm-up, one more microbatch in
-// hand.
+// flight.
 std::vector<Step> with_forwards_earlier(std::vector<Step> steps) {
   for (size_t i = 0; i + 1 < steps.size(); ++i) {
     if (steps[i].is_forward() || !steps[i + 1].is_forward()) continue;
@@ -99,9 +99,9 @@ class Search {
     return rules;
   }
 
-  // What may take the place of the best so far: only what costs less, or all that has no longer span.
+  // What may replace the best so far: only what costs less, or anything with no longer span.
   enum class Accept { kBetter, kNotLonger };
-  // Whether these rules took its place.
+  // Whether these rules replaced it.
   bool try_rules(std::vector<Rules> rules, Accept accept = Accept::kBetter) {
     --budget_;
     std::optional<Filling> filling = fill(skeleton_, limit_, rules);
@@ -115,8 +115,8 @@ class Search {
     return true;
   }
 
-  // One rank at a time: some should fill every wait, some none, and some do just enough; some need one
-  // microbatch more in hand than others.
+  // One rank at a time: some should fill every wait, some none, and some do just enough; some need one more
+  // microbatch in flight than others.
   bool improve_ranks() {
     bool is_better = false;
     for (size_t rank = 0; rank < rules_.size(); ++rank) {

@@ -19,7 +19,7 @@ int64_t least_limit(const Schedule& compute, const Memory& memory);
 /// peak_memory does.
 int64_t most_kept(const Schedule& compute, const Memory& memory);
 
-/// `compute` with its weight gradients placed anew, and with some ranks' forwards one input gradient earlier
+/// `compute` with its weight gradients placed again, and with some ranks' forwards one input gradient earlier
 /// or later where that helps, for the least longest_span, then step_time, then peak memory that the search
 /// finds; nothing if they have no place within workload.memory_limit. Any number of chunks and any placement.
 ///
@@ -33,10 +33,10 @@ int64_t most_kept(const Schedule& compute, const Memory& memory);
 /// I and W become one B again where memory has no room for what lies between them, and on the first stage,
 /// where no one waits for I.
 ///
-/// A pure function without clock or chance. It tries about a dozen ways to place them per rank, fewer if they
-/// would take more than kPlacementWork actions together.
-/// Not checked: `compute` passes check and has no messages. Throws as simulate and peak_memory do.
-/// Source: the rules are those of Qi et al. 2023, arXiv:2401.10241, section 3.1; the search is our own.
+/// A pure function that uses neither clock nor randomness. It tries about a dozen ways to place them per
+/// rank, fewer if they would take more than kPlacementWork actions together. Not checked: `compute` passes
+/// check and has no messages. Throws as simulate and peak_memory do. Source: the rules are those of Qi et al.
+/// 2023, arXiv:2401.10241, section 3.1; the search is braid's own.
 std::optional<Schedule> place_weights(const Schedule& compute, const Workload& workload);
 
 inline constexpr int64_t kPlacementWork = 4'000'000;
