@@ -211,6 +211,32 @@ class Pretrain(unittest.TestCase):
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
         self.assertRegex(done.stdout + done.stderr, r"text\.bin.*256.*200")
 
+    def test_a_dry_run_prints_the_plan_that_the_run_then_logs(self):
+        sizes = ["pretrain", "--model_name_or_path", "braid/llama-tiny", *SMALL, "--max_seq_length", "32", "--per_device_train_batch_size", "1",
+                 "--gradient_accumulation_steps", "2", "--pipeline_parallel_degree", "2"]
+        dry = self.run_command([BRAID, *sizes, "--dry_run", "1"], cwd=self.out)
+        self.assertEqual((dry.returncode, dry.stderr), (0, ""))
+        plan = dry.stdout.splitlines()
+        self.assertTrue(plan[0].startswith("model: ") and any(line.startswith("messages a step: ") for line in plan), dry.stdout)
+        done = self.run_command(self.command(2, steps=2))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for rank in range(2):
+            logged = [line.split("] - ", 1)[-1] for line in (self.out / "log" / f"workerlog.{rank}").read_text().splitlines()]
+            begin = logged.index(plan[0])
+            self.assertEqual(logged[begin:begin + len(plan)], plan)
+
+        # It plans without ranks, weights or data: what does not exist is not missed, and nothing is written.
+        absent = [*sizes, "--continue_training", "0", "--input_dir", str(self.out / "absent"), "--output_dir", str(self.out / "unwritten")]
+        report = self.run_command([BRAID, *absent, "--dry_run", "json", "--do_train", "--max_steps", "5"])
+        self.assertEqual(report.returncode, 0, report.stderr)
+        self.assertFalse((self.out / "unwritten").exists())
+        ranks = json.loads(report.stdout)["ranks"]
+        self.assertEqual(len(ranks), 2)
+        for rank in ranks:
+            memory = rank["memory_bytes"]
+            self.assertEqual(sum(value for key, value in memory.items() if key != "sum"), memory["sum"])
+            self.assertEqual(memory["weights"], 4 * rank["parameters"])  # these sizes need no padding
+
     def test_an_earlier_run_is_not_overwritten_by_default(self):
         command = self.command(1, "--skip_export", "1", steps=1)
         self.assertEqual(self.run_command(command).returncode, 0)

@@ -12,10 +12,12 @@
 #include "braid/checkpoint/file.h"
 #include "braid/checkpoint/hf_index.h"
 #include "braid/checkpoint/json_text.h"
-#include "braid/checkpoint/llama_names.h"
 
 namespace braid::checkpoint {
 namespace {
+
+/// Whether a tensor is one of old exports that every reader recomputes (the rotary frequencies).
+bool is_recomputed_tensor(const std::string& name) { return name.ends_with("rotary_emb.inv_freq"); }
 
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
@@ -139,9 +141,12 @@ std::vector<int64_t> HfWeights::shape(const std::string& name) const {
   return reader(name).entry(name).shape;
 }
 
-void HfWeights::read_into(const std::string& name, const at::Tensor& destination,
-                          std::optional<RowRange> rows) const {
-  reader(name).read_into(name, destination, rows);
+void HfWeights::read_into(const tensor::TensorSlice& slice, const at::Tensor& destination) const {
+  reader(slice.name).read_into(slice, destination);
+}
+
+void HfWeights::read_into(const std::string& name, const at::Tensor& destination) const {
+  reader(name).read_into(name, destination);
 }
 
 std::vector<std::string> HfWeights::report_unused(std::span<const std::string> used) const {

@@ -34,8 +34,8 @@ class HfWeights {
   /// Throws DataError, suggesting the nearest name, if there is no such tensor.
   std::vector<int64_t> shape(const std::string& name) const;
   /// As SafetensorsReader::read_into.
-  void read_into(const std::string& name, const at::Tensor& destination,
-                 std::optional<RowRange> rows = std::nullopt) const;
+  void read_into(const tensor::TensorSlice& slice, const at::Tensor& destination) const;
+  void read_into(const std::string& name, const at::Tensor& destination) const;
 
   /// The tensors of the directory that are not in `used`, sorted, for the caller to report: weights that no
   /// layer uses indicate a wrong configuration. Includes tensors of a shard that the index does not list

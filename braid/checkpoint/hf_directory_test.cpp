@@ -141,7 +141,7 @@ TEST(HfDirectory, ASingleFileAndShardsReadTheSame) {
     EXPECT_EQ(value_of(weights, "b"), 2);
     EXPECT_EQ(value_of(weights, "c"), 3);
     at::Tensor row = at::empty({1, 3});
-    weights.read_into("c", row, RowRange{1, 2});
+    weights.read_into(tensor::TensorSlice{"c", weights.shape("c"), {{1, 2}, {0, 3}}}, row);
     EXPECT_EQ(row.sum().item<float>(), 9);
     EXPECT_THAT(weights.report_unused(std::vector<std::string>{"b"}), ElementsAre("a", "c"));
     EXPECT_THAT(message_of<DataError>([&] { weights.shape("d"); }), HasSubstr("has no tensor \"d\""));

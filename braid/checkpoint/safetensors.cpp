@@ -106,10 +106,13 @@ at::Tensor SafetensorsReader::tensor(std::string_view name) const {
   return result;
 }
 
-void SafetensorsReader::read_into(std::string_view name, const at::Tensor& destination,
-                                  std::optional<RowRange> rows) const {
-  const TensorEntry& found = entry(name);
-  const std::string what = cat(path().string(), ": tensor ", printable(name));
+void SafetensorsReader::read_into(std::string_view name, const at::Tensor& destination) const {
+  read_into(tensor::whole_tensor(std::string(name), entry(name).shape), destination);
+}
+
+void SafetensorsReader::read_into(const tensor::TensorSlice& slice, const at::Tensor& destination) const {
+  const TensorEntry& found = entry(slice.name);
+  const std::string what = cat(path().string(), ": tensor ", printable(slice.name));
   const auto type = scalar_type(found.dtype);
   require<DataError>(type.has_value(), what, " has dtype ", found.dtype,
                      ", which braid does not support; convert it to F32 or BF16");
@@ -117,27 +120,25 @@ void SafetensorsReader::read_into(std::string_view name, const at::Tensor& desti
   require<ShapeError>(*type == wanted || (at::isFloatingType(*type) && at::isFloatingType(wanted)), what,
                       " of dtype ", found.dtype, " cannot be read into a tensor of dtype ", wanted,
                       "; the dtypes must be equal");
-
-  std::vector<int64_t> shape = found.shape;
-  const int64_t row_count = shape.empty() ? 1 : shape[0];
-  const RowRange range = rows.value_or(RowRange{.begin = 0, .end = row_count});
-  if (rows) {
-    require<ShapeError>(
-        !shape.empty() && 0 <= range.begin && range.begin <= range.end && range.end <= row_count, what,
-        " has shape ", at::IntArrayRef(found.shape), ", rows [", range.begin, ", ", range.end,
-        ") are out of range");
-    shape[0] = range.end - range.begin;
-  }
-  require<ShapeError>(destination.sizes() == at::IntArrayRef(shape), what, " has shape ",
-                      at::IntArrayRef(shape), rows ? " in the rows to read" : "",
+  tensor::validate(slice);
+  require<ShapeError>(slice.whole == found.shape, what, " has shape ", at::IntArrayRef(found.shape), ", not ",
+                      at::IntArrayRef(slice.whole),
+                      "; check that the file matches the model's configuration");
+  const std::vector<int64_t> sizes = slice.sizes();
+  require<ShapeError>(destination.sizes() == at::IntArrayRef(sizes), what, " has shape ",
+                      at::IntArrayRef(sizes), slice.is_whole() ? "" : " in the part to read",
                       ", but the destination has ", destination.sizes(),
                       "; check that the file matches the model's configuration");
   if (destination.numel() == 0) return;
 
   const at::NoGradGuard no_grad;
-  const int64_t row_bytes = (found.end_bytes - found.begin_bytes) / row_count;
-  const int64_t start_bytes = data_offset_bytes_ + found.begin_bytes + range.begin * row_bytes;
-  const bool same = destination.is_cpu() && *type == wanted && destination.is_contiguous();
+  const tensor::Range rows = sizes.empty() ? tensor::Range{0, 1} : slice.part[0];
+  const int64_t row_bytes =
+      (found.end_bytes - found.begin_bytes) / (found.shape.empty() ? 1 : found.shape[0]);
+  const int64_t start_bytes = data_offset_bytes_ + found.begin_bytes + rows.begin * row_bytes;
+  const bool whole_rows = std::equal(sizes.begin() + (sizes.empty() ? 0 : 1), sizes.end(),
+                                     found.shape.begin() + (sizes.empty() ? 0 : 1));
+  const bool same = whole_rows && destination.is_cpu() && *type == wanted && destination.is_contiguous();
   // Bytes other than 0 and 1 are not valid bools; bools are read as bytes and compared, so that damaged files
   // are harmless.
   const bool boolean = *type == at::kBool;
@@ -145,17 +146,19 @@ void SafetensorsReader::read_into(std::string_view name, const at::Tensor& desti
     file_.read(start_bytes, writable_bytes(destination));
     return;
   }
-  const at::Tensor target = shape.empty() ? destination.unsqueeze(0) : destination;
-  const int64_t target_rows = target.size(0);
-  const int64_t block_rows = std::clamp<int64_t>(kStagingBytes / row_bytes, 1, target_rows);
-  std::vector<int64_t> block_shape(target.sizes().begin(), target.sizes().end());
+  const at::Tensor target = sizes.empty() ? destination.unsqueeze(0) : destination;
+  const int64_t block_rows = std::clamp<int64_t>(kStagingBytes / row_bytes, 1, rows.size());
+  std::vector<int64_t> block_shape = found.shape.empty() ? std::vector<int64_t>{1} : found.shape;
   block_shape[0] = block_rows;
   const at::Tensor staging =
       at::empty(block_shape, at::TensorOptions().dtype(boolean ? at::kByte : *type).device(at::kCPU));
-  for (int64_t row = 0; row < target_rows; row += block_rows) {
-    const int64_t count = std::min(block_rows, target_rows - row);
-    const at::Tensor block = staging.narrow(0, 0, count);
+  for (int64_t row = 0; row < rows.size(); row += block_rows) {
+    const int64_t count = std::min(block_rows, rows.size() - row);
+    at::Tensor block = staging.narrow(0, 0, count);
     file_.read(start_bytes + row * row_bytes, writable_bytes(block));
+    for (size_t i = 1; i < slice.part.size(); ++i) {
+      block = block.narrow(static_cast<int64_t>(i), slice.part[i].begin, slice.part[i].size());
+    }
     target.narrow(0, row, count).copy_(boolean ? block.ne(0) : block);
   }
 }

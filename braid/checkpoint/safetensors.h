@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,14 +14,9 @@
 
 #include "braid/checkpoint/file.h"
 #include "braid/checkpoint/safetensors_header.h"
+#include "braid/tensor/tensor_slice.h"
 
 namespace braid::checkpoint {
-
-/// Rows (of the first dimension) [begin, end).
-struct RowRange {
-  int64_t begin = 0;
-  int64_t end = 0;
-};
 
 /// One open safetensors file. The whole header is checked when the file is opened; tensors are read on
 /// request. Concurrent reads are safe.
@@ -44,14 +38,17 @@ class SafetensorsReader {
   /// does not support its dtype (F8, U16, ...), or the file cannot be read.
   at::Tensor tensor(std::string_view name) const;
 
-  /// Fills `destination` with the tensor, or with `rows` of it. `destination` must have the shape of the
-  /// result; it may be a view (the rows of a fused parameter) on any device and keeps its dtype:
+  /// Fills `destination` with the slice's part of the tensor that it names. `destination` must have the sizes
+  /// of the part; it may be a view (the rows of a fused parameter) on any device and keeps its dtype:
   /// floating-point types are converted (rounding to nearest), other dtypes must be equal. Reads only the
-  /// bytes of `rows`; needs at most 16 MiB (or one row) of additional memory. Not recorded by autograd.
-  /// Throws ShapeError if shape or dtype do not match, DataError as tensor() does (`destination` may then be
+  /// rows (of the first dimension) in which the part lies; needs at most 16 MiB (or one row) of additional
+  /// memory. Not recorded by autograd. Throws ShapeError if the file's tensor has other sizes than the
+  /// slice's whole, or if sizes or dtype do not match; DataError as tensor() does (`destination` may then be
   /// partly filled).
-  void read_into(std::string_view name, const at::Tensor& destination,
-                 std::optional<RowRange> rows = std::nullopt) const;
+  void read_into(const tensor::TensorSlice& slice, const at::Tensor& destination) const;
+
+  /// The same for the whole tensor.
+  void read_into(std::string_view name, const at::Tensor& destination) const;
 
  private:
   ReadableFile file_;

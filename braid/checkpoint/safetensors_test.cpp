@@ -13,6 +13,8 @@
 namespace braid::checkpoint {
 namespace {
 
+using tensor::TensorSlice;
+
 using testing::HasSubstr;
 
 // The output of the Python package safetensors 0.8 (with numpy) for golden_tensors().
@@ -104,7 +106,7 @@ TEST(Safetensors, ReadsRowsIntoASliceAndConverts) {
 
   at::Tensor fused = at::full({8, 4}, -1, at::kFloat);
   fused.set_requires_grad(true);
-  reader.read_into("f", fused.detach().narrow(0, 2, 3), RowRange{4, 7});
+  reader.read_into(TensorSlice{"f", {10, 4}, {{4, 7}, {0, 4}}}, fused.detach().narrow(0, 2, 3));
   at::Tensor wanted = at::full({8, 4}, -1, at::kFloat);
   wanted.narrow(0, 2, 3).copy_(source.narrow(0, 4, 3));
   expect_same(fused.detach(), wanted);
@@ -124,7 +126,36 @@ TEST(Safetensors, ReadsRowsIntoASliceAndConverts) {
   expect_same(wide.select(1, 0), at::full({10}, -1, at::kFloat));
 
   at::Tensor none = at::empty({0, 4}, at::kFloat);
-  reader.read_into("f", none, RowRange{10, 10});
+  reader.read_into(TensorSlice{"f", {10, 4}, {{10, 10}, {0, 4}}}, none);
+}
+
+// Every rectangle of a small tensor of three dimensions, with and without conversion.
+TEST(Safetensors, ReadsAnyPart) {
+  const ScratchDirectory directory;
+  const at::Tensor source = at::arange(3 * 4 * 2, at::kFloat).view({3, 4, 2});
+  write_safetensors(directory / "a", std::vector<NamedTensor>{{"f", source}}, {});
+  const SafetensorsReader reader(directory / "a");
+  const auto ranges = [](int64_t size) {
+    std::vector<tensor::Range> all;
+    for (int64_t begin = 0; begin < size; ++begin) {
+      for (int64_t end = begin + 1; end <= size; ++end) all.push_back({begin, end});
+    }
+    return all;
+  };
+  for (const tensor::Range& i : ranges(3)) {
+    for (const tensor::Range& j : ranges(4)) {
+      for (const tensor::Range& k : ranges(2)) {
+        const TensorSlice slice = {"f", {3, 4, 2}, {i, j, k}};
+        const at::Tensor wanted =
+            source.narrow(0, i.begin, i.size()).narrow(1, j.begin, j.size()).narrow(2, k.begin, k.size());
+        for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+          at::Tensor part = at::empty(slice.sizes(), type);
+          reader.read_into(slice, part);
+          expect_same(part, wanted.to(type).contiguous());
+        }
+      }
+    }
+  }
 }
 
 TEST(Safetensors, ConvertsInBlocksWithoutLosingRows) {
@@ -136,7 +167,7 @@ TEST(Safetensors, ConvertsInBlocksWithoutLosingRows) {
                     {});
   const SafetensorsReader reader(directory / "a");
   at::Tensor wide = at::empty({999, 10'000}, at::kDouble);
-  reader.read_into("f", wide, RowRange{1, 1000});
+  reader.read_into(TensorSlice{"f", {1000, 10'000}, {{1, 1000}, {0, 10'000}}}, wide);
   expect_same(wide, source.narrow(0, 1, 999).to(at::kDouble));
   at::Tensor line = at::empty({10'000'000}, at::kDouble);
   reader.read_into("line", line);
@@ -147,9 +178,11 @@ TEST(Safetensors, RejectsDestinationsThatDoNotMatch) {
   const ScratchDirectory directory;
   write_bytes(directory / "a", golden_bytes());
   const SafetensorsReader reader(directory / "a");
-  const auto error_of = [&](const char* name, at::IntArrayRef shape, at::ScalarType type,
-                            std::optional<RowRange> rows = std::nullopt) {
-    return message_of<ShapeError>([&] { reader.read_into(name, at::empty(shape, type), rows); });
+  const auto error_of = [&](const char* name, at::IntArrayRef shape, at::ScalarType type) {
+    return message_of<ShapeError>([&] { reader.read_into(name, at::empty(shape, type)); });
+  };
+  const auto error_of_slice = [&](const TensorSlice& slice) {
+    return message_of<ShapeError>([&] { reader.read_into(slice, at::empty({1})); });
   };
   EXPECT_THAT(error_of("model.norm.weight", {3}, at::kFloat),
               HasSubstr("has shape [2], but the destination has [3]"));
@@ -157,10 +190,10 @@ TEST(Safetensors, RejectsDestinationsThatDoNotMatch) {
   EXPECT_THAT(error_of("model.norm.weight", {2}, at::kInt), HasSubstr("dtype F32"));
   EXPECT_THAT(error_of("ids", {1, 3}, at::kFloat), HasSubstr("dtype I16"));
   EXPECT_THAT(error_of("ids", {1, 3}, at::kChar), HasSubstr("dtype I16"));
-  EXPECT_THAT(error_of("model.norm.weight", {2}, at::kFloat, RowRange{1, 3}), HasSubstr("rows [1, 3)"));
-  EXPECT_THAT(error_of("model.norm.weight", {2}, at::kFloat, RowRange{-1, 1}), HasSubstr("rows [-1, 1)"));
-  EXPECT_THAT(error_of("model.norm.weight", {0}, at::kFloat, RowRange{1, 0}), HasSubstr("rows [1, 0)"));
-  EXPECT_THAT(error_of("half", {}, at::kHalf, RowRange{0, 1}), HasSubstr("rows [0, 1)"));
+  EXPECT_THAT(error_of_slice({"model.norm.weight", {2}, {{1, 3}}}), HasSubstr("model.norm.weight"));
+  EXPECT_THAT(error_of_slice({"model.norm.weight", {3}, {{1, 2}}}), HasSubstr("has shape [2], not [3]"));
+  EXPECT_THAT(error_of_slice({"model.norm.weight", {2}, {{0, 0}}}),
+              HasSubstr("has shape [0] in the part to read, but the destination has [1]"));
   EXPECT_THAT(message_of<DataError>([&] { reader.tensor("model.norm.weigth"); }),
               HasSubstr("(nearest: \"model.norm.weight\")"));
 }

@@ -145,9 +145,14 @@ config::ModelConfig model_of(const config::PretrainOptions& options, const data:
 
 void print_plan(const CommandContext& context, const config::PretrainCommand& command) {
   const std::unique_ptr<data::Tokenizer> tokenizer = make_tokenizer(command.options);
-  const train::RunPlan plan =
-      train::make_run_plan(command.run.strategy, command.run.training,
-                           model::llama_spec(model_of(command.options, tokenizer.get())));
+  for (const std::string& note : command.notes) context.err << note << "\n";
+  config::TrainingOptions training = command.run.training;
+  if (training.max_steps < 1) {  // what is planned is a training, however long
+    training.max_steps = 1;
+    training.learning_rate = {};
+  }
+  const train::RunPlan plan = train::make_run_plan(
+      command.run.strategy, training, model::llama_spec(model_of(command.options, tokenizer.get())));
   if (command.options.dry_run == "json") {
     context.out << train::plan_json(plan) << "\n";
     return;

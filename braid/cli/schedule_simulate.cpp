@@ -12,7 +12,9 @@
 #include "braid/cli/schedule_options.h"
 #include "braid/report/tradeoff_plot.h"
 #include "braid/schedule/generators/generate.h"
+#include "braid/schedule/passes/lower.h"
 #include "braid/schedule/simulate.h"
+#include "braid/schedule/step_interval.h"
 
 namespace braid::cli {
 namespace {
@@ -21,6 +23,8 @@ using S = ScheduleOptions;
 
 // This many cells take about a minute and 10 GiB.
 constexpr int64_t kMostCells = int64_t{1} << 26;
+// The intervals take several times as long as the step: for this many cells some seconds.
+constexpr int64_t kMostIntervalCells = int64_t{1} << 20;
 
 struct Row {
   std::string name;
@@ -28,10 +32,21 @@ struct Row {
   double step_time = 0;
   double longest_span = 0;
   double bubble_rate = 0;
+  std::optional<double> clipped_interval;  // nothing for a schedule of too many cells
+  std::optional<double> unclipped_interval;
   std::vector<double> peaks;
 
   double peak() const { return *std::ranges::max_element(peaks); }
 };
+
+// The time from one step to the next, with the end of a step as training has it for `norm_use`.
+std::optional<double> interval_of(const schedule::Schedule& schedule, const schedule::Workload& workload,
+                                  schedule::NormUse norm_use) {
+  if (int64_t{schedule.shape.stages()} * schedule.shape.microbatches > kMostIntervalCells)
+    return std::nullopt;
+  const schedule::Schedule whole = schedule::lower(schedule, {.step_end = {.norm_use = norm_use}});
+  return schedule::step_interval(whole, workload.durations).count();
+}
 
 Row simulated(const ScheduleOptions& options, std::string_view mode) {
   const schedule::Schedule schedule =
@@ -43,10 +58,14 @@ Row simulated(const ScheduleOptions& options, std::string_view mode) {
           .step_time = simulation.step_time.count(),
           .longest_span = simulation.longest_span.count(),
           .bubble_rate = simulation.bubble_rate,
+          .clipped_interval = interval_of(schedule, workload, schedule::NormUse::kScalesUpdate),
+          .unclipped_interval = interval_of(schedule, workload, schedule::NormUse::kReportedOnly),
           .peaks = peaks_of(schedule, workload)};
 }
 
 nlohmann::ordered_json to_json(const Row& row) {
+  using Json = nlohmann::ordered_json;
+  const auto number = [](std::optional<double> value) { return value ? Json(*value) : Json(nullptr); };
   return {{"schedule", row.name},
           {"pp", row.shape.ranks},
           {"micro", row.shape.microbatches},
@@ -54,6 +73,8 @@ nlohmann::ordered_json to_json(const Row& row) {
           {"step_time", row.step_time},
           {"longest_span", row.longest_span},
           {"bubble_rate", row.bubble_rate},
+          {"interval", number(row.clipped_interval)},
+          {"interval_without_clipping", number(row.unclipped_interval)},
           {"peak_memory", row.peaks}};
 }
 
@@ -103,21 +124,24 @@ std::vector<Row> compare(const ScheduleOptions& options, std::vector<std::string
   return rows;
 }
 
+std::string interval_text(std::optional<double> interval) { return interval ? brief(*interval, 6) : "-"; }
+
 std::string comparison_text(const std::vector<Row>& rows, const std::optional<Row>& baseline) {
   size_t width = 8;
   for (const Row& row : rows) width = std::max(width, row.name.size());
   std::ostringstream text;
   const auto line = [&](const auto& name, const auto& chunks, const auto& time, const auto& speed,
-                        const auto& bubble, const auto& peak) {
+                        const auto& bubble, const auto& interval, const auto& unclipped, const auto& peak) {
     text << std::left << std::setw(static_cast<int>(width)) << name << std::right << std::setw(8) << chunks
-         << std::setw(12) << time << std::setw(9) << speed << std::setw(9) << bubble << std::setw(10) << peak
-         << "\n";
+         << std::setw(12) << time << std::setw(9) << speed << std::setw(9) << bubble << std::setw(10)
+         << interval << std::setw(11) << unclipped << std::setw(10) << peak << "\n";
   };
-  line("schedule", "chunks", "step time", "speed", "bubble", "peak");
+  line("schedule", "chunks", "step time", "speed", "bubble", "interval", "unclipped", "peak");
   for (const Row& row : rows) {
     line(row.name, row.shape.chunks_per_rank, brief(row.step_time, 6),
          baseline && row.step_time > 0 ? fixed(baseline->step_time / row.step_time, 3) : "-",
-         fixed(100 * row.bubble_rate, 2) + "%", brief(row.peak(), 6));
+         fixed(100 * row.bubble_rate, 2) + "%", interval_text(row.clipped_interval),
+         interval_text(row.unclipped_interval), brief(row.peak(), 6));
   }
   return text.str();
 }
@@ -146,7 +170,10 @@ int schedule_simulate_command(const CommandContext& context) {
   ScheduleTable table(
       {.command = "braid schedule simulate",
        .usage = "[--flag value]...",
-       .summary = "Prints a step's duration, its bubble rate and the peak memory of each rank. "
+       .summary = "Prints a step's duration, the interval from one step to the next, the bubble rate "
+                  "and the peak memory of each rank. With gradient clipping all ranks wait for the "
+                  "norm once a step; without, a rank may begin the next step early. Neither is computed "
+                  "for very large schedules. "
                   "The bubble rate is that of the zero-bubble paper (arXiv:2401.10241): the share of "
                   "the longest rank's time, from its own first action to its own last, in which it "
                   "does not compute."});
@@ -160,12 +187,13 @@ int schedule_simulate_command(const CommandContext& context) {
     context.out << to_json(row).dump() << "\n";
     return 0;
   }
-  context.out << "schedule: " << row.name << ", " << row.shape.ranks
-              << (row.shape.ranks == 1 ? " rank, " : " ranks, ") << row.shape.chunks_per_rank
-              << (row.shape.chunks_per_rank == 1 ? " chunk" : " chunks") << " each, "
-              << row.shape.microbatches << (row.shape.microbatches == 1 ? " microbatch" : " microbatches")
-              << "\nstep_time: " << brief(row.step_time, 9) << "\nbubble_rate: " << fixed(row.bubble_rate, 4)
-              << "\npeak_memory:";
+  context.out << "schedule: " << row.name << ", " << counted(row.shape.ranks, "rank") << ", "
+              << counted(row.shape.chunks_per_rank, "chunk") << " each, "
+              << counted(row.shape.microbatches, "microbatch", "microbatches")
+              << "\nstep_time: " << brief(row.step_time, 9)
+              << "\ninterval: " << interval_text(row.clipped_interval) << " with gradient clipping, "
+              << interval_text(row.unclipped_interval)
+              << " without\nbubble_rate: " << fixed(row.bubble_rate, 4) << "\npeak_memory:";
   constexpr size_t kShown = 64;
   for (size_t rank = 0; rank < std::min(kShown, row.peaks.size()); ++rank) {
     context.out << " " << brief(row.peaks[rank], 6);
@@ -183,7 +211,8 @@ int schedule_compare_command(const CommandContext& context) {
                        .summary =
                            "Compares all schedules for one pipeline, the shortest step first. The step time "
                            "runs from the first start to the last end on any rank; speed is 1F1B's step time "
-                           "over it."});
+                           "over it. The interval is the time from one step to the next, with gradient "
+                           "clipping and without."});
   table.group("Pipeline");
   add_pipeline_options(table);
   table.add("chunks", &S::chunks,

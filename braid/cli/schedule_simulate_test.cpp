@@ -18,8 +18,9 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-const std::set<std::string> kRowKeys = {"schedule",  "pp",           "micro",       "chunks",
-                                        "step_time", "longest_span", "bubble_rate", "peak_memory"};
+const std::set<std::string> kRowKeys = {
+    "schedule",     "pp",          "micro",       "chunks",   "step_time",
+    "longest_span", "bubble_rate", "peak_memory", "interval", "interval_without_clipping"};
 
 std::set<std::string> keys_of(const json& object) {
   std::set<std::string> keys;
@@ -52,6 +53,7 @@ TEST(ScheduleSimulate, Golden) {
   EXPECT_EQ(result.out,
             "schedule: 1F1B, 2 ranks, 1 chunk each, 3 microbatches\n"
             "step_time: 14\n"
+            "interval: 14 with gradient clipping, 14 without\n"
             "bubble_rate: 0.3571\n"
             "peak_memory: 2 1\n");
 }
@@ -67,6 +69,15 @@ TEST(ScheduleSimulate, JsonHasTheSameNumbers) {
   EXPECT_DOUBLE_EQ(row["longest_span"], 14);
   EXPECT_DOUBLE_EQ(row["bubble_rate"], 5.0 / 14);
   EXPECT_EQ(row["peak_memory"], (std::vector<double>{2, 1}));
+}
+
+// Where updates wait for the norm, all ranks begin a step together; where they do not, ZBH2's bubbles
+// overlap.
+TEST(ScheduleSimulate, PrintsTheIntervalOfSteps) {
+  const json row = json_of("simulate", {"--mode", "ZBH2", "--pp", "4", "--micro", "12"});
+  EXPECT_EQ(row["interval"], 39) << "m (F + I + W) + (p - 1) F";
+  EXPECT_EQ(row["interval_without_clipping"], 36) << "m (F + I + W)";
+  EXPECT_EQ(json_of("simulate", {"--pp", "1025", "--micro", "1025"})["interval"], nullptr);
 }
 
 // Source: Qi et al. 2023, arXiv:2401.10241, tables 5 and 9, the 1.5B model with 24 microbatches.
@@ -120,9 +131,14 @@ TEST(ScheduleCompare, ListsEveryModeTheShortestStepFirst) {
 TEST(ScheduleCompare, SpeedIsThatOf1F1B) {
   const CallResult result = schedule("compare", {"--pp", "2", "--micro", "4"});
   EXPECT_EQ(result.err, "");
-  EXPECT_THAT(result.out, StartsWith("schedule       chunks   step time    speed   bubble      peak\n"
-                                     "InterleavedZB       2        12.5    1.200    4.00%         2\n"));
-  EXPECT_THAT(result.out, HasSubstr("\n1F1B                1          15    1.000   20.00%         2\n"));
+  EXPECT_THAT(
+      result.out,
+      StartsWith("schedule       chunks   step time    speed   bubble  interval  unclipped      peak\n"
+                 "InterleavedZB       2        12.5    1.200    4.00%      12.5       12.5         "
+                 "2\n"));
+  EXPECT_THAT(
+      result.out,
+      HasSubstr("\n1F1B                1          15    1.000   20.00%        15         15         2\n"));
   // Also if the limit excludes 1F1B.
   const CallResult limited = schedule("compare", {"--pp", "4", "--micro", "8", "--memory_limit", "3"});
   EXPECT_THAT(limited.out, Not(HasSubstr("\n1F1B")));

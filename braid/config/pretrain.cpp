@@ -54,6 +54,7 @@ void note_unused(const PretrainOptions& options, std::span<const Assignment> giv
   note(options.continue_training, {"initializer_range"}, "the weights come from model_name_or_path");
   note(pipeline_ranks(options) == 1, {"enable_send_recv_overlap"},
        "there is one rank, so there are no messages");
+  note(is_dry_run(options), {"profile_steps"}, "a dry run takes no steps");
   note(!options.do_train && !is_dry_run(options), {"profile_steps", "schedule_memory_limit"},
        "do_train is off");
 }
@@ -62,13 +63,13 @@ void validate_sources(const PretrainOptions& options) {
   require<ConfigError>(!options.model_name_or_path.empty(),
                        "--model_name_or_path is required: a directory with config.json, or a preset such as "
                        "braid/llama-10m");
+  const auto weights = split_weights(options.split);
   if (is_dry_run(options)) return;  // it reads no data and writes no files
   require<ConfigError>(!options.output_dir.empty(),
                        "--output_dir is required: the directory for the run's files");
   require<ConfigError>(options.synthetic_data || !options.input_dir.empty(),
                        "--input_dir is required: a directory of .bin/.idx files or the prefix of one "
                        "(`braid data prepare` creates them), or --synthetic_data 1 for random tokens");
-  const auto weights = split_weights(options.split);
   if (options.synthetic_data) return;
   require<ConfigError>(!options.do_train || weights[0] > 0,
                        "--do_train needs a training set, but --split is ", options.split);
@@ -195,7 +196,7 @@ void validate(const PretrainOptions& options) {
   }
   validate_sources(options);
   validate_schedule(options);
-  if (options.do_train && !is_dry_run(options)) validate_learning_rate(options);
+  if (options.do_train && options.max_steps >= 1) validate_learning_rate(options);
   require<ConfigError>(!options.bf16 || options.fp16_opt_level != "O0",
                        "--bf16 1 and --fp16_opt_level O0 (everything in float32) conflict; omit one");
   const bool saves = options.save_steps && options.save_strategy.value_or("steps") != "no";

@@ -59,7 +59,8 @@ LearningRateCurve curve_of(const PretrainOptions& options) {
   LearningRateCurve curve = {.peak = options.learning_rate,
                              .floor = options.min_learning_rate,
                              .warmup_steps = warmup_steps(options),
-                             .decay_steps = decay_steps(options)};
+                             .decay_steps = decay_steps(options),
+                             .decay = Decay::kLinear};
   if (options.lr_scheduler_type == "cosine") curve.decay = Decay::kCosine;
   if (options.lr_scheduler_type.starts_with("constant")) curve.decay = Decay::kConstant;
   return curve;

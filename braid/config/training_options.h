@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace braid::config {
 
@@ -17,7 +18,7 @@ struct LearningRateCurve {
   double floor = 0.0;       ///< reached at decay_steps and kept afterwards
   double warmup_steps = 0;  ///< number of updates that rise linearly from peak / warmup_steps to peak
   int64_t decay_steps = 1;  ///< the update at which the floor is reached
-  Decay decay = Decay::kLinear;
+  Decay decay = Decay::kConstant;
 
   friend bool operator==(const LearningRateCurve&, const LearningRateCurve&) = default;
 };
@@ -46,5 +47,11 @@ struct TrainingOptions {
 
   friend bool operator==(const TrainingOptions&, const TrainingOptions&) = default;
 };
+
+/// Throws ConfigError, naming the field, unless all counts and numbers are in range.
+void validate(const TrainingOptions& options);
+
+/// All fields, exactly, on one line: equal texts mean equal options.
+std::string to_string(const TrainingOptions& options);
 
 }  // namespace braid::config

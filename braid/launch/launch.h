@@ -20,8 +20,8 @@ inline constexpr int kPeerFailedExitCode = 76;
 
 /// What the launcher receives from its caller instead of looking it up itself.
 struct LaunchContext {
-  std::string program{};  // path of braid, which each rank runs unless the command is another program
-  Environment environment{};                       // what the ranks inherit
+  std::string program{};      // path of braid, which each rank runs unless the command is another program
+  Environment environment{};  // what the ranks inherit
   std::function<void(std::string_view)> output{};  // receives what local rank 0 prints, byte for byte
   std::function<void(std::string_view)>
       message{};                              // receives the launcher's own lines, each with its newline

@@ -93,6 +93,11 @@ Loss AutogradLossLayer::loss(const at::Tensor& x, const at::Tensor& labels, doub
   auto& kept = static_cast<AutogradSaved&>(*saved);
   kept.x = as_input(x);
   kept.y = function_(kept.x, labels);
+  // In 16 bits the sum and the gradient's scale would be rounded.
+  const bool is_wide = kept.y.scalar_type() == at::kFloat || kept.y.scalar_type() == at::kDouble;
+  require<ShapeError>(kept.y.dim() == 0 && is_wide,
+                      "a loss function must return a scalar of float32 or float64, got ", kept.y.sizes(),
+                      " of ", kept.y.dtype());
   kept.dy = at::full_like(kept.y, gradient_scale).detach();
   return {.sum = kept.y.item<double>(), .tokens = tokens};
 }

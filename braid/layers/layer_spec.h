@@ -26,7 +26,8 @@ struct LayerSpec {
   bool may_begin_stage = true;
 
   /// Creates the layer, without memory for its parameters (tensor::allocate_segments allocates it). With the
-  /// device c10::kMeta the layer need only declare its parameters.
+  /// device c10::kMeta the layer need only declare its parameters. A plan calls it several times on every
+  /// rank: it must give the same layer, values of its own included, however often and wherever it is called.
   std::function<std::unique_ptr<Layer>(c10::Device)> make;
 
   /// Arithmetic per token. Empty: a product with every parameter of two or more dimensions.

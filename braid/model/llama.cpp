@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/kernels/rope.h"
 #include "braid/layers/attention.h"
 #include "braid/layers/embedding.h"
 #include "braid/layers/head.h"

@@ -40,7 +40,8 @@ TEST(LearningRate, RisesFallsAndStays) {
 }
 
 TEST(LearningRate, GoldenValues) {
-  LearningRateCurve curve = {.peak = 1.0, .floor = 0.2, .warmup_steps = 2, .decay_steps = 10};
+  LearningRateCurve curve = {
+      .peak = 1.0, .floor = 0.2, .warmup_steps = 2, .decay_steps = 10, .decay = Decay::kLinear};
   EXPECT_DOUBLE_EQ(learning_rate(curve, 1), 0.5);
   EXPECT_DOUBLE_EQ(learning_rate(curve, 6), 0.6);  // halfway between 2 and 10
   curve.decay = Decay::kCosine;
@@ -52,7 +53,8 @@ TEST(LearningRate, GoldenValues) {
 }
 
 TEST(LearningRate, WarmupLongerThanTheDecayNeverFalls) {
-  const LearningRateCurve curve = {.peak = 1.0, .floor = 0.1, .warmup_steps = 8, .decay_steps = 4};
+  const LearningRateCurve curve = {
+      .peak = 1.0, .floor = 0.1, .warmup_steps = 8, .decay_steps = 4, .decay = Decay::kLinear};
   EXPECT_EQ(learning_rate(curve, 4), 0.5);
   EXPECT_EQ(learning_rate(curve, 8), 1.0);
   EXPECT_EQ(learning_rate(curve, 9), 0.1);

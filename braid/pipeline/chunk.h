@@ -11,8 +11,10 @@ namespace braid::pipeline {
 
 /// One microbatch of data.
 struct Microbatch {
-  at::Tensor tokens;  ///< [b, s] int64; used by the chunk that begins the model
-  at::Tensor labels;  ///< [b, s] int64, -100 where there is no loss; used by the chunk that ends the model
+  at::Tensor tokens;  ///< [b, s] int64 of a language model, else what its first layer takes; used by the
+                      ///< chunk that begins the model
+  at::Tensor labels;  ///< [b, s] int64 of a language model, else what its loss takes; -100 where there is no
+                      ///< loss; used by the chunk that ends the model
 };
 
 class Chunk {

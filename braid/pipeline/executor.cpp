@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <array>
 #include <utility>
 
 #include "braid/base/error.h"
@@ -87,7 +88,7 @@ void Executor::perform(const Action& action, Mode mode, const StepInput& input,
     case Op::kBackward:
     case Op::kBackwardInput:
     case Op::kBackwardWeight:
-      compute(action, mode, input, losses);
+      compute(action, mode, input, activation, losses);
       break;
     case Op::kReduceTied:
     case Op::kWaitReduceTied:
@@ -100,7 +101,7 @@ void Executor::perform(const Action& action, Mode mode, const StepInput& input,
 }
 
 void Executor::compute(const Action& action, Mode mode, const StepInput& input,
-                       std::vector<layers::Loss>& losses) {
+                       const ActivationSpec& activation, std::vector<layers::Loss>& losses) {
   Chunk& chunk = *options_.chunks[static_cast<size_t>(action.chunk)];
   const int32_t id = action.microbatch;
   const Microbatch& data = input.microbatches[static_cast<size_t>(id)];
@@ -108,12 +109,14 @@ void Executor::compute(const Action& action, Mode mode, const StepInput& input,
   if (action.op == Op::kForward) {
     const at::Tensor& x = incoming.defined() ? incoming : data.tokens;
     layers::Loss& loss = losses[static_cast<size_t>(id)];
-    put_output(action, mode == Mode::kTrain ? chunk.forward(id, x, data.labels, input.gradient_scale, loss)
-                                            : chunk.evaluate(x, data.labels, loss));
+    put_output(action,
+               mode == Mode::kTrain ? chunk.forward(id, x, data.labels, input.gradient_scale, loss)
+                                    : chunk.evaluate(x, data.labels, loss),
+               activation);
   } else if (action.op == Op::kBackward) {
-    put_output(action, chunk.backward(id, std::move(incoming)));
+    put_output(action, chunk.backward(id, std::move(incoming)), activation);
   } else if (action.op == Op::kBackwardInput) {
-    put_output(action, chunk.backward_input(id, std::move(incoming)));
+    put_output(action, chunk.backward_input(id, std::move(incoming)), activation);
   } else {
     chunk.backward_weight(id);
   }
@@ -172,9 +175,17 @@ at::Tensor Executor::take_input(const Action& action) {
   return std::move(incoming.tensor);
 }
 
-void Executor::put_output(const Action& action, at::Tensor output) {
+void Executor::put_output(const Action& action, at::Tensor output, const ActivationSpec& activation) {
   const auto message = schedule::output_of(options_.schedule, options_.rank, action);
   if (!message) return;
+  // Messages are matched by their number of elements: another shape would arrive as this one.
+  const std::array<int64_t, 3> sizes = {activation.sequences, activation.sequence_tokens, activation.hidden};
+  require<ShapeError>(output.defined() && output.sizes() == at::IntArrayRef(sizes) &&
+                          output.dtype() == activation.options.dtype(),
+                      describe(action), " made ",
+                      output.defined() ? cat(output.sizes(), " of ", output.dtype()) : "no tensor",
+                      ", but stages hand on ", at::IntArrayRef(sizes), " of ", activation.options.dtype());
+  output = output.contiguous();
   if (message->is_local()) {
     incoming_.emplace(message->tag, Incoming{std::move(output), {}, action});
   } else {

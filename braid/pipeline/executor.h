@@ -97,13 +97,14 @@ class Executor {
   void perform(const schedule::Action& action, Mode mode, const StepInput& input,
                const ActivationSpec& activation, std::vector<layers::Loss>& losses);
   void compute(const schedule::Action& action, Mode mode, const StepInput& input,
-               std::vector<layers::Loss>& losses);
+               const ActivationSpec& activation, std::vector<layers::Loss>& losses);
   void end_step(const schedule::Action& action, std::span<const layers::Loss> losses);
   void post_receive(const schedule::Action& action, const ActivationSpec& activation);
   void start_send(const schedule::Action& action);
   void end_send(const schedule::Action& action);
   at::Tensor take_input(const schedule::Action& action);
-  void put_output(const schedule::Action& action, at::Tensor output);
+  /// Throws ShapeError unless the output is what stages hand on.
+  void put_output(const schedule::Action& action, at::Tensor output, const ActivationSpec& activation);
 
   Options options_;
   Observer* observer_ = nullptr;

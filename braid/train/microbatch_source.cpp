@@ -67,7 +67,7 @@ class RandomTokens final : public MicrobatchSource {
     return make(key, 0, options_.eval_iterations, options_.eval_microbatch);
   }
 
-  std::vector<std::string> describe() const override { return {"data: random tokens (--synthetic_data 1)"}; }
+  std::vector<std::string> describe() const override { return {"data: random tokens"}; }
 
  private:
   std::vector<pipeline::Microbatch> make(uint64_t key, int64_t first, int64_t count,

@@ -167,11 +167,14 @@ std::vector<std::string> plan_text(const RunPlan& plan) {
                           ? "bfloat16 with float32 master weights"
                           : "float32"));
   lines.push_back(cat("ranks: ", mesh::to_string(plan.strategy.mesh)));
-  lines.push_back(cat("schedule: ", plan.compute.name, ", ",
-                      counted(training.microbatches, "microbatch", "microbatches"), " of ",
-                      training.microbatch_sequences, " x ", training.sequence_tokens, " tokens a step, ",
-                      counted(training.microbatch_sequences * training.microbatches, "sample"), " a step"));
-  lines.push_back(step_text(plan));
+  const bool trains = training.max_steps > 0;
+  if (trains) {
+    lines.push_back(cat("schedule: ", plan.compute.name, ", ",
+                        counted(training.microbatches, "microbatch", "microbatches"), " of ",
+                        training.microbatch_sequences, " x ", training.sequence_tokens, " tokens a step, ",
+                        counted(training.microbatch_sequences * training.microbatches, "sample"), " a step"));
+    lines.push_back(step_text(plan));
+  }
   for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
     const RankPlan& mine = plan.ranks[rank];
     std::string layers;
@@ -182,6 +185,7 @@ std::vector<std::string> plan_text(const RunPlan& plan) {
     lines.push_back(cat("rank ", rank, ": ", stages_text(mine.stages), " of ", plan.stages(), " (", layers,
                         "), ", counted(mine.parameters, "parameter")));
   }
+  if (!trains) return lines;
   add_memory_table(plan, lines);
   add_messages(plan, lines);
   return lines;

@@ -9,7 +9,7 @@
 namespace braid::train {
 
 /// Lines without newlines: the model, the schedule and its simulated step, and for each rank of the pipeline
-/// its layers, memory and messages.
+/// its layers, memory and messages. Of a run that only evaluates, the model and its layers.
 std::vector<std::string> plan_text(const RunPlan& plan);
 
 /// The same as one JSON object on one line, in bytes and counts; "step" has times in the unit of

@@ -70,9 +70,11 @@ class MemoryWitness final : public pipeline::Observer {
                              constant_buffers + kept_ - tokens_ + travelling_ * message_bytes_ + link_bytes_;
     ASSERT_EQ(settled_bytes(expected), expected) << where;
     most_kept_ = std::max(most_kept_, kept_);
+    most_travelling_ = std::max(most_travelling_, travelling_);
   }
 
   int64_t most_kept() const { return most_kept_; }
+  int64_t most_travelling() const { return most_travelling_; }
 
  private:
   /// What is allocated now. A collective's thread lets go of its tensors a moment after the wait for it has
@@ -97,6 +99,7 @@ class MemoryWitness final : public pipeline::Observer {
   int64_t kept_ = 0;
   int64_t tokens_ = 0;
   int64_t most_kept_ = 0;
+  int64_t most_travelling_ = 0;
 };
 
 void run_rank(Trainer::Options options) {
@@ -114,6 +117,8 @@ void run_rank(Trainer::Options options) {
     trainer.observe(&witness);
     trainer.step(microbatches);
     trainer.observe(nullptr);
+    EXPECT_EQ(witness.most_travelling(),
+              schedule::peak_handovers(trainer.plan().step)[static_cast<size_t>(trainer.rank())]);
     EXPECT_EQ(witness.most_kept(),
               trainer.plan().ranks[static_cast<size_t>(trainer.rank())].memory.kept_activations);
   }

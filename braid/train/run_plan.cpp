@@ -27,7 +27,9 @@ schedule::Durations measured_durations(const PartTimes& parts, const RunPlan& pl
   for (int32_t stage = 0; stage < std::ssize(plan.stage_layers); ++stage) {
     StageTimes& sum = durations.stages.emplace_back(StageTimes{Seconds(0), Seconds(0), Seconds(0)});
     for (const layers::LayerSpec& layer : plan.layers_of(stage)) {
-      const StageTimes& times = parts.kinds.at(layer.kind);
+      const auto found = parts.kinds.find(layer.kind);
+      require<ConfigError>(found != parts.kinds.end(), "layers of kind ", layer.kind, " were not measured");
+      const StageTimes& times = found->second;
       sum.forward += times.forward;
       sum.backward_input += times.backward_input;
       sum.backward_weight += times.backward_weight;
@@ -137,9 +139,12 @@ std::string shape_text(const schedule::PipelineShape& shape) {
 }
 
 schedule::PipelineShape shape_of(const config::Strategy& strategy, const config::TrainingOptions& training) {
+  mesh::validate(strategy.mesh);
+  require<ConfigError>(strategy.mesh.world_size() == strategy.mesh.pp, mesh::to_string(strategy.mesh),
+                       ": pp is the only axis that this version of braid supports");
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  require<ConfigError>(1 <= training.microbatches && training.microbatches <= kMost,
-                       "a step needs between 1 and ", kMost, " microbatches, got ", training.microbatches);
+  require<ConfigError>(training.microbatches <= kMost, "a step has at most ", kMost, " microbatches, got ",
+                       training.microbatches);
   const schedule::PipelineShape shape = {.ranks = strategy.mesh.pp,
                                          .chunks_per_rank = strategy.chunks_per_rank,
                                          .microbatches = static_cast<int32_t>(training.microbatches)};
@@ -156,6 +161,8 @@ schedule::PipelineShape shape_of(const config::Strategy& strategy, const config:
 std::vector<tensor::Range> cut_model(const layers::ModelSpec& model, const schedule::PipelineShape& shape,
                                      const cost::MicrobatchShape& microbatch) {
   const std::span<const layers::LayerSpec> layers = model.layers;
+  require<ConfigError>(model.hidden >= 1, "ModelSpec::hidden must be the width of what stages hand on, got ",
+                       model.hidden);
   require<ConfigError>(layers.size() >= 2, "a model needs a layer and a loss, got ",
                        counted(std::ssize(layers), "layer"));
   const auto inner = layers.subspan(1, layers.size() - 2);
@@ -330,6 +337,7 @@ std::vector<tensor::Range> cut_into_stages(std::span<const layers::LayerSpec> la
 
 RunPlan make_run_plan(const config::Strategy& strategy, const config::TrainingOptions& training,
                       layers::ModelSpec model, const PartTimes& measured) {
+  config::validate(training);
   const schedule::PipelineShape shape = shape_of(strategy, training);
   const cost::MicrobatchShape microbatch = microbatch_of(training);
   RunPlan plan = {.strategy = strategy, .training = training, .model = std::move(model)};
@@ -347,6 +355,7 @@ RunPlan make_run_plan(const config::Strategy& strategy, const config::TrainingOp
   } else {
     plan.durations = proportional_durations(plan, microbatch, shape.ranks);
   }
+  schedule::validate(plan.durations, shape);
   if (strategy.schedule) {
     plan.compute = *strategy.schedule;
     if (strategy.memory_limit_bytes) {

@@ -96,5 +96,38 @@ TEST(RunPlan, ModelsThatCannotBeCutAreRejected) {
               ::testing::HasSubstr("layer early is a loss, but layers follow it"));
 }
 
+// What is given by hand is checked before anything is planned with it.
+TEST(RunPlan, OptionsOutOfRangeAreRejected) {
+  const auto rejection = [](const config::Strategy& strategy, const config::TrainingOptions& training = {},
+                            int64_t hidden = 4) {
+    try {
+      make_run_plan(strategy, training,
+                    {.layers = {layer_with("a", {{matrix("w")}}), layer_with("b", {{matrix("x")}}),
+                                layer_with("loss", {}, true)},
+                     .hidden = hidden});
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  using ::testing::HasSubstr;
+  EXPECT_EQ(rejection({}), "accepted");
+  for (const mesh::MeshShape& mesh : {mesh::MeshShape{.mp = 2}, {.sharding = 2}, {.pp = 2, .dp = 2}}) {
+    EXPECT_THAT(rejection({.mesh = mesh}), HasSubstr("pp is the only axis"));
+  }
+  EXPECT_THAT(rejection({.segment_anchors = {"z"}}), HasSubstr("the model has no layer z"));
+  EXPECT_THAT(rejection({.mesh = {.pp = 3}}), HasSubstr("at most 2 stages, fewer than the 3 of 3 ranks"));
+  EXPECT_THAT(rejection({.durations = schedule::Durations{.stages = {{.forward = schedule::Seconds(-1)}}}}),
+              HasSubstr("-1"));
+  EXPECT_THAT(rejection({.schedule = schedule::Schedule{.name = "mine", .shape = {.ranks = 2}}}),
+              HasSubstr("the given schedule mine is for 2 ranks"));
+  EXPECT_THAT(rejection({}, {}, 0), HasSubstr("ModelSpec::hidden"));
+  EXPECT_THAT(rejection({}, {.microbatch_sequences = 0}),
+              HasSubstr("microbatch_sequences must be >= 1, got 0"));
+  EXPECT_THAT(rejection({}, {.max_grad_norm = -1}), HasSubstr("max_grad_norm is out of range: -1"));
+  EXPECT_THAT(rejection({}, {.adamw = {.beta2 = 1}}), HasSubstr("adamw.beta2 is out of range: 1"));
+  EXPECT_THAT(rejection({}, {.learning_rate = {.decay_steps = 0}}), HasSubstr("decay_steps must be >= 1"));
+}
+
 }  // namespace
 }  // namespace braid::train

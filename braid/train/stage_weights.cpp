@@ -14,14 +14,6 @@ namespace {
 
 using tensor::SliceValues;
 
-/// The part of `whole` that `slice` is.
-at::Tensor part_of(at::Tensor whole, const tensor::TensorSlice& slice) {
-  for (size_t i = 0; i < slice.part.size(); ++i) {
-    whole = whole.narrow(static_cast<int64_t>(i), slice.part[i].begin, slice.part[i].size());
-  }
-  return whole;
-}
-
 /// Names of all tensors of the model, to tell what a directory holds beyond them. A tied head may stand in
 /// files, though it is no tensor of its own here.
 std::vector<std::string> names_of_model(std::span<const layers::LayerSpec> layers) {
@@ -42,15 +34,7 @@ std::vector<std::string> load_weights(std::span<tensor::Parameter* const> parame
                                       std::span<const layers::LayerSpec> layers) {
   const checkpoint::HfWeights weights(directory);
   for (const tensor::Parameter* parameter : parameters) {
-    for (const SliceValues& one : tensor::slices_of(*parameter)) {
-      if (one.slice.is_whole()) {
-        weights.read_into(one.slice.name, one.values);
-        continue;
-      }
-      const at::Tensor whole = at::empty(one.slice.whole, one.values.options());
-      weights.read_into(one.slice.name, whole);
-      one.values.copy_(part_of(whole, one.slice));
-    }
+    for (const SliceValues& one : tensor::slices_of(*parameter)) weights.read_into(one.slice, one.values);
   }
   return weights.report_unused(names_of_model(layers));
 }

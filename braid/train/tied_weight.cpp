@@ -7,7 +7,7 @@
 namespace braid::train {
 TiedWeight::TiedWeight(const RankModel& model, const RunPlan& plan, int32_t rank, comm::PipelineLink* link)
     : model_(&model), link_(link) {
-  if (!plan.tied || plan.tied->first_rank == plan.tied->last_rank) return;
+  if (!plan.tied || plan.tied->is_local()) return;
   if (rank != plan.tied->first_rank && rank != plan.tied->last_rank) return;
   is_first_ = rank == plan.tied->first_rank;
   peer_ = is_first_ ? plan.tied->last_rank : plan.tied->first_rank;

@@ -10,6 +10,7 @@
 #include "braid/schedule/csv.h"
 #include "braid/schedule/passes/forward_only.h"
 #include "braid/train/part_times.h"
+#include "braid/train/plan_text.h"
 
 namespace braid::train {
 
@@ -22,9 +23,7 @@ Trainer::Training::Training(Trainer& trainer)
         return made;
       }()),
       step(trainer.plan_, trainer.model_, trainer.tied_, optimizers, trainer.pipeline_,
-           {.curve = trainer.plan_.training.learning_rate,
-            .max_grad_norm = trainer.plan_.training.max_grad_norm,
-            .device = trainer.options_.place.device}),
+           trainer.options_.place.device),
       executor(trainer.make_executor(trainer.plan_.step, &step.step_end())) {}
 
 Trainer::Trainer(Options options)
@@ -36,6 +35,8 @@ Trainer::Trainer(Options options)
       model_(build_model()),
       tied_(model_, plan_, rank(), link_.get()) {
   for (const StageModel& stage : model_.stages) chunks_.emplace_back(stage.layers);
+  require_same_tied_values();
+  if (plan_.training.max_steps > 0) training_ = std::make_unique<Training>(*this);
 }
 
 RunPlan Trainer::make_plan() {
@@ -49,13 +50,39 @@ RunPlan Trainer::make_plan() {
                           activation(options_.training.microbatch_sequences), pipeline_);
   }
   RunPlan plan = make_run_plan(options_.strategy, options_.training, options_.model, times);
-  // A file with a schedule may differ from node to node.
-  const std::vector<std::string> schedules = pipeline_.all_gather_bytes(schedule::to_csv(plan.compute));
-  for (size_t rank = 0; rank < schedules.size(); ++rank) {
-    require<ConfigError>(schedules[rank] == schedules.front(), "rank ", rank, " has another schedule (",
-                         plan.compute.name, ") than rank 0: all ranks must see the same file");
-  }
+  require_same_on_all_ranks(plan);
   return plan;
+}
+
+void Trainer::require_same_on_all_ranks(const RunPlan& plan) {
+  // A file with a schedule may differ from node to node, and a program may give its ranks different options.
+  const std::string mine =
+      cat(schedule::to_csv(plan.step), plan_json(plan), config::to_string(plan.training));
+  const std::vector<std::string> all = pipeline_.all_gather_bytes(mine);
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    require<ConfigError>(
+        all[rank] == all.front(), "rank ", rank, " has another plan than rank 0 (schedule ",
+        plan.compute.name,
+        "): all ranks must be given the same model, strategy and training options, and see the "
+        "same file with a schedule");
+  }
+}
+
+void Trainer::require_same_tied_values() {
+  if (!plan_.tied || plan_.tied->is_local()) return;
+  std::string mine;
+  for (const tensor::Parameter* parameter : model_.parameters()) {
+    if (parameter->slices != plan_.tied->slices) continue;
+    // The bits of the values, summed: an exact number, whatever the order.
+    const at::Tensor bytes = parameter->value.detach().cpu().contiguous().view(-1).view(at::kByte);
+    const at::Tensor positions = at::arange(bytes.numel(), at::kLong).remainder(65521).add_(1);
+    mine = cat((bytes.to(at::kLong) * positions).sum().item<int64_t>());
+  }
+  const std::vector<std::string> all = pipeline_.all_gather_bytes(mine);
+  require<ConfigError>(
+      all[static_cast<size_t>(plan_.tied->first_rank)] == all[static_cast<size_t>(plan_.tied->last_rank)],
+      "the weight ", plan_.tied->slices.front().name,
+      ", which two layers share, begins with different values in the two: give both the same");
 }
 
 RankModel Trainer::build_model() {
@@ -92,13 +119,24 @@ pipeline::ActivationSpec Trainer::activation(int64_t sequences) const {
           .options = at::TensorOptions(options_.place.device).dtype(dtype_of(training.precision))};
 }
 
-std::vector<pipeline::Microbatch> Trainer::on_device(
-    std::span<const pipeline::Microbatch> microbatches) const {
+std::vector<pipeline::Microbatch> Trainer::on_device(std::span<const pipeline::Microbatch> microbatches,
+                                                     int64_t sequences) const {
+  const int64_t tokens = plan_.training.sequence_tokens;
+  const auto moved = [&](const at::Tensor& tensor, const char* name) {
+    require<ConfigError>(
+        tensor.defined() && tensor.dim() >= 2 && tensor.size(0) == sequences && tensor.size(1) == tokens,
+        "the ", name, " of a microbatch must be [", sequences, ", ", tokens, ", ...], got ",
+        tensor.defined() ? cat(tensor.sizes()) : "no tensor");
+    return tensor.to(options_.place.device);
+  };
   const bool begins = plan_.first_rank() == rank(), ends = plan_.last_rank() == rank();
   std::vector<pipeline::Microbatch> result;
   for (const pipeline::Microbatch& microbatch : microbatches) {
-    result.push_back({.tokens = begins ? microbatch.tokens.to(options_.place.device) : at::Tensor(),
-                      .labels = ends ? microbatch.labels.to(options_.place.device) : at::Tensor()});
+    pipeline::Microbatch& mine = result.emplace_back();
+    if (begins) mine.tokens = moved(microbatch.tokens, "tokens");
+    if (begins && mine.tokens.is_floating_point())
+      mine.tokens = mine.tokens.to(dtype_of(plan_.training.precision));
+    if (ends) mine.labels = moved(microbatch.labels, "labels");
   }
   return result;
 }
@@ -116,26 +154,43 @@ int64_t Trainer::kept_bytes() const {
 }
 
 void Trainer::observe(pipeline::Observer* observer) {
-  observer_ = observer;
   if (training_) training_->executor.observe(observer);
 }
 
-std::optional<StepOutcome> Trainer::step(std::span<const pipeline::Microbatch> microbatches) {
-  if (!training_) {
-    training_ = std::make_unique<Training>(*this);
-    training_->executor.observe(observer_);
-  }
-  return training_->step.run(training_->executor, ++steps_, on_device(microbatches),
-                             activation(plan_.training.microbatch_sequences), stop_requested_);
+void Trainer::require_usable() const {
+  require<ConfigError>(!is_running_,
+                       "an earlier step or evaluation failed: this trainer cannot be used again");
 }
 
-std::optional<StepOutcome> Trainer::finish() { return training_ ? training_->step.finish() : std::nullopt; }
+std::optional<StepOutcome> Trainer::step(std::span<const pipeline::Microbatch> microbatches) {
+  require_usable();
+  const config::TrainingOptions& training = plan_.training;
+  require<ConfigError>(training_ != nullptr,
+                       "TrainingOptions::max_steps is 0: nothing was prepared for training");
+  require<ConfigError>(std::ssize(microbatches) == training.microbatches, "a step takes ",
+                       counted(training.microbatches, "microbatch", "microbatches"), ", got ",
+                       microbatches.size());
+  const std::vector<pipeline::Microbatch> mine = on_device(microbatches, training.microbatch_sequences);
+  is_running_ = true;
+  ++steps_;
+  std::optional<StepOutcome> outcome = training_->step.run(
+      training_->executor, steps_, mine, activation(training.microbatch_sequences), stop_requested_);
+  is_running_ = false;
+  return outcome;
+}
+
+std::optional<StepOutcome> Trainer::finish() {
+  require_usable();
+  return training_ ? training_->step.finish() : std::nullopt;
+}
 
 Evaluation Trainer::evaluate(std::span<const pipeline::Microbatch> microbatches) {
+  require_usable();
   const int64_t sequences = plan_.training.evaluation_sequences;
   require<ConfigError>(sequences > 0,
                        "TrainingOptions::evaluation_sequences is 0: nothing was prepared for evaluations");
-  const std::vector<pipeline::Microbatch> mine = on_device(microbatches);
+  const std::vector<pipeline::Microbatch> mine = on_device(microbatches, sequences);
+  is_running_ = true;
   pipeline::Executor executor =
       make_executor(schedule::forward_only(plan_.compute, static_cast<int32_t>(mine.size())), nullptr);
   at::Tensor totals = at::zeros({2}, at::kDouble);
@@ -147,6 +202,7 @@ Evaluation Trainer::evaluate(std::span<const pipeline::Microbatch> microbatches)
   totals = totals.to(options_.place.device);
   pipeline_.broadcast(totals, plan_.last_rank()).wait();
   totals = totals.cpu();
+  is_running_ = false;
   const double sum = totals[0].item<double>(), tokens = totals[1].item<double>();
   return {.loss = sum / tokens, .tokens = static_cast<int64_t>(tokens)};
 }

@@ -25,6 +25,8 @@ struct Evaluation {
   int64_t tokens = 0;  ///< that carried a loss
 };
 
+/// Before a trainer is destroyed all ranks should meet (pipeline().barrier().wait()), so that no process ends
+/// while another still waits for its last message.
 class Trainer {
  public:
   struct Options {
@@ -41,8 +43,10 @@ class Trainer {
   };
 
   /// Makes the plan, for which it may have to measure (measure_parts), connects the ranks, makes this rank's
-  /// layers and initialises them. Collective over the world. Throws what make_run_plan and connect throw, and
-  /// ConfigError if the ranks' schedules differ or a parameter is left without values.
+  /// layers and initialises them, and makes the optimizer's states unless max_steps is 0. Collective over the
+  /// world; one trainer per store (give a second one a c10d::PrefixStore). Throws as make_run_plan,
+  /// groups_of, Communicator and connect_link, and ConfigError if the ranks' plans or training options
+  /// differ, a parameter is left without values, or the two ends of a tied weight begin with different ones.
   explicit Trainer(Options options);
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
@@ -60,9 +64,11 @@ class Trainer {
   /// This rank's parameters; of a weight that two layers use, the first layer's only.
   std::vector<tensor::Parameter*> parameters() const;
 
-  /// One optimizer step, whose number counts from 1, as TrainingStep::run. Needs as many microbatches as the
-  /// schedule; ranks that hold no end of the model may leave their tensors undefined. The first step makes
-  /// the optimizer's states.
+  /// One optimizer step, whose number counts from 1, as TrainingStep::run: without clipping (max_grad_norm 0)
+  /// the outcome is that of the step before, so the first call returns nothing. `microbatches` are as many as
+  /// the training options say; this rank reads tokens if it holds the first stage and labels if it holds the
+  /// last, and the others may be undefined. Throws ConfigError for microbatches of another number or shape,
+  /// or if max_steps is 0. After a step that threw, the trainer cannot be used again.
   std::optional<StepOutcome> step(std::span<const pipeline::Microbatch> microbatches);
 
   /// The outcome of the last step, if it is not known yet. Collective over the pipeline.
@@ -71,8 +77,9 @@ class Trainer {
   /// Lets the outcome of the next step say on all ranks that this one wants to stop.
   void request_stop() { stop_requested_ = true; }
 
-  /// The mean loss of `microbatches`, as many as there are. Collective over the pipeline. Throws ConfigError
-  /// if the training options are without evaluation.
+  /// The mean loss of `microbatches`, any number, but the same on all ranks, each of evaluation_sequences
+  /// sequences. Collective over the pipeline. Throws ConfigError if evaluation_sequences is 0 or a microbatch
+  /// has another shape.
   Evaluation evaluate(std::span<const pipeline::Microbatch> microbatches);
 
   /// Called for every action of the steps that follow, or null. It must outlive them.
@@ -81,7 +88,7 @@ class Trainer {
  private:
   /// What only training needs.
   struct Training {
-    Training(Trainer& trainer);
+    explicit Training(Trainer& trainer);
     std::vector<optim::AdamW> optimizers;
     TrainingStep step;
     pipeline::Executor executor;
@@ -91,7 +98,12 @@ class Trainer {
   RankModel build_model();
   pipeline::Executor make_executor(schedule::Schedule schedule, pipeline::StepEnd* step_end);
   pipeline::ActivationSpec activation(int64_t sequences) const;
-  std::vector<pipeline::Microbatch> on_device(std::span<const pipeline::Microbatch> microbatches) const;
+  /// What this rank reads of the microbatches, checked, on its device.
+  std::vector<pipeline::Microbatch> on_device(std::span<const pipeline::Microbatch> microbatches,
+                                              int64_t sequences) const;
+  void require_same_on_all_ranks(const RunPlan& plan);
+  void require_same_tied_values();
+  void require_usable() const;
 
   Options options_;
   RankGroups groups_;
@@ -102,9 +114,9 @@ class Trainer {
   std::vector<pipeline::LayerChunk> chunks_;
   TiedWeight tied_;
   std::unique_ptr<Training> training_;
-  pipeline::Observer* observer_ = nullptr;
   int64_t steps_ = 0;
   bool stop_requested_ = false;
+  bool is_running_ = false;  // in a step or an evaluation; stays true if that threw
 };
 
 }  // namespace braid::train

@@ -8,6 +8,7 @@
 #include "braid/base/error.h"
 #include "braid/base/text.h"
 #include "braid/optim/clipping.h"
+#include "braid/optim/learning_rate.h"
 #include "braid/tensor/memory.h"
 
 namespace braid::train {
@@ -30,11 +31,12 @@ int64_t count_labels(const std::vector<pipeline::Microbatch>& microbatches) {
 
 TrainingStep::TrainingStep(const RunPlan& plan, const RankModel& model, TiedWeight& tied,
                            std::span<optim::AdamW> optimizers, comm::Communicator& pipeline,
-                           const TrainingStepOptions& options)
+                           c10::Device device)
     : tied_(tied),
       optimizers_(optimizers),
       pipeline_(pipeline),
-      options_(options),
+      training_(plan.training),
+      device_(device),
       numel_(step_exchange_numel(plan)) {
   static_assert(kSlots == kExchangedNumbers);
   for (const StageModel& stage : model.stages) {
@@ -86,7 +88,7 @@ void TrainingStep::norm(std::span<const layers::Loss> losses) {
     mine[kLossSum] += loss.sum;
     mine[kTokens] += static_cast<double>(loss.tokens);
   }
-  const tensor::MemoryStats memory = tensor::memory_stats(options_.device);
+  const tensor::MemoryStats memory = tensor::memory_stats(device_);
   mine[kStop] = stop_requested_ ? 1.0 : 0.0;
   mine[kAllocated] = static_cast<double>(memory.allocated_bytes);
   mine[kReserved] = static_cast<double>(memory.reserved_bytes);
@@ -97,17 +99,18 @@ void TrainingStep::norm(std::span<const layers::Loss> losses) {
 
   at::Tensor padded = at::zeros({numel_}, at::kDouble);
   std::ranges::copy(mine, padded.mutable_data_ptr<double>());
-  exchange_ = pipeline_.all_gather(padded.to(options_.device));
+  exchange_ = pipeline_.all_gather(padded.to(device_));
   exchanged_ = step_;
 }
 
 void TrainingStep::wait_norm() {
   known_ = collect();
-  gradient_scale_ = optim::clip_coefficient(known_->grad_norm, options_.max_grad_norm);
+  gradient_scale_ = optim::clip_coefficient(known_->grad_norm, training_.max_grad_norm);
 }
 
 void TrainingStep::update(int32_t chunk) {
-  optimizers_[static_cast<size_t>(chunk)].step(optim::learning_rate(options_.curve, step_), gradient_scale_);
+  optimizers_[static_cast<size_t>(chunk)].step(optim::learning_rate(training_.learning_rate, step_),
+                                               gradient_scale_);
 }
 
 StepOutcome TrainingStep::collect() {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "braid/comm/communicator.h"
+#include "braid/config/training_options.h"
 #include "braid/optim/adamw.h"
-#include "braid/optim/learning_rate.h"
 #include "braid/pipeline/executor.h"
 #include "braid/report/step_metrics.h"
 #include "braid/train/rank_model.h"
@@ -27,12 +27,6 @@ struct StepOutcome {
   std::vector<report::RankMemory> memory;  ///< of every rank, as it was before the update
 };
 
-struct TrainingStepOptions {
-  config::LearningRateCurve curve;
-  double max_grad_norm = 1.0;  ///< 0 turns clipping off
-  c10::Device device = c10::Device(c10::kCPU);
-};
-
 /// Runs steps on one rank. Everything given must outlive it.
 ///
 /// The ranks exchange what makes a step's outcome at its NORM. Where updates wait for it (clipping), it is
@@ -40,10 +34,9 @@ struct TrainingStepOptions {
 /// when the next step has come to its NORM, or by finish().
 class TrainingStep final : private pipeline::StepEnd {
  public:
-  /// `optimizers` has one for each chunk.
+  /// `optimizers` has one for each chunk; `device` is the one whose memory is reported.
   TrainingStep(const RunPlan& plan, const RankModel& model, TiedWeight& tied,
-               std::span<optim::AdamW> optimizers, comm::Communicator& pipeline,
-               const TrainingStepOptions& options);
+               std::span<optim::AdamW> optimizers, comm::Communicator& pipeline, c10::Device device);
 
   /// What the executor of plan.step calls at the end of a step.
   pipeline::StepEnd& step_end() { return *this; }
@@ -73,7 +66,8 @@ class TrainingStep final : private pipeline::StepEnd {
   TiedWeight& tied_;
   std::span<optim::AdamW> optimizers_;
   comm::Communicator& pipeline_;
-  TrainingStepOptions options_;
+  config::TrainingOptions training_;
+  c10::Device device_;
   std::vector<tensor::Parameter*> counted_;  ///< of this rank, stage after stage
   /// Where a stage's norms stand among all that are exchanged.
   struct StageNorms {

@@ -14,7 +14,7 @@ BatchReader::BatchReader(const TokenDataset& dataset, const BatchGeometry& geome
     : dataset_(&dataset), geometry_(geometry) {
   require<ConfigError>(geometry.microbatch_size >= 1, "the batch size per device must be >= 1, got ",
                        geometry.microbatch_size);
-  require<ConfigError>(geometry.microbatches >= 1, "gradient_accumulation_steps must be >= 1, got ",
+  require<ConfigError>(geometry.microbatches >= 1, "a step needs at least 1 microbatch, got ",
                        geometry.microbatches);
   require<ConfigError>(0 <= geometry.data_rank && geometry.data_rank < geometry.data_world, "data rank ",
                        geometry.data_rank, " is not in [0, ", geometry.data_world, ")");

@@ -14,7 +14,7 @@ inline constexpr int64_t kIgnoredLabel = -100;
 
 struct BatchGeometry {
   int64_t microbatch_size = 1;  // samples per data rank and microbatch
-  int64_t microbatches = 1;     // per step: gradient_accumulation_steps
+  int64_t microbatches = 1;     // per step
   int64_t data_rank = 0;        // sharding_degree * dp_rank + sharding_rank
   int64_t data_world = 1;
 };

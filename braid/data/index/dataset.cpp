@@ -76,7 +76,7 @@ GptIndex index_of(const IndexedReader& file, SequenceRange range, Part part,
   require<ConfigError>(index.size() > 0, file.prefix(), ": only ", counted(index.tokens_per_epoch(), "token"),
                        " in the ", counted(range.size(), "document"), " of ", name_of(part),
                        ", too few for a sample of ", options.sequence_length,
-                       " and its last label; use more data or a smaller max_seq_length");
+                       " and its last label; use more data or shorter samples");
   return index;
 }
 
@@ -145,10 +145,10 @@ SampleCounts sample_counts(const RunLength& run) {
   const auto at_least_one = [](std::string_view name, int64_t value) {
     require<ConfigError>(value >= 1, name, " must be >= 1, got ", value);
   };
-  at_least_one("per_device_train_batch_size", run.train_batch_size);
-  at_least_one("per_device_eval_batch_size", run.eval_batch_size);
+  at_least_one("the sequences of a training microbatch", run.train_batch_size);
+  at_least_one("the sequences of an evaluation microbatch", run.eval_batch_size);
   at_least_one("the number of data ranks", run.data_world);
-  at_least_one("gradient_accumulation_steps", run.accumulation_steps);
+  at_least_one("the microbatches of a step", run.accumulation_steps);
   at_least_one("max_steps", run.max_steps);
   at_least_one("eval_steps", run.eval_steps);
   const int64_t validations = run.max_steps / run.eval_steps + 1;

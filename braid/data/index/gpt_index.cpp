@@ -37,7 +37,7 @@ int64_t epochs_for(int64_t samples, int64_t sequence_length, int64_t tokens_per_
 
 GptIndex::GptIndex(std::span<const int32_t> lengths, const GptIndexOptions& options) {
   const int64_t sequence_length = options.sequence_length;
-  require<ConfigError>(sequence_length >= 1, "max_seq_length must be >= 1, got ", sequence_length);
+  require<ConfigError>(sequence_length >= 1, "a sample needs at least 1 token, got ", sequence_length);
   require<ConfigError>(!options.samples || *options.samples >= 1, "the number of samples must be >= 1, got ",
                        options.samples.value_or(0));
   require<ConfigError>(
