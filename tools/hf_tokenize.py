@@ -22,7 +22,7 @@ BATCH_DOCUMENTS = 256
 END_NAMES = ("</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>", "<|im_end|>")
 
 
-class Refusal(Exception):
+class InputError(Exception):
     """An error to show to the user."""
 
 
@@ -74,15 +74,15 @@ def list_inputs(options, counts):
         try:
             mode = os.stat(path).st_mode
         except FileNotFoundError:
-            raise Refusal(f"input {path}: no such file or directory") from None
+            raise InputError(f"input {path}: no such file or directory") from None
         if stat.S_ISDIR(mode):
             files += [(file, False) for file in list_directory(path, options, counts)]
         elif stat.S_ISREG(mode):
             files.append((path, True))
         else:
-            raise Refusal(f"input {path} is neither a file nor a directory")
+            raise InputError(f"input {path} is neither a file nor a directory")
     if not files:
-        raise Refusal(f"no text file in {options.input[0]}; skipped: {counts.left_out() or 'nothing'}")
+        raise InputError(f"no text file in {options.input[0]}; skipped: {counts.left_out() or 'nothing'}")
     return files
 
 
@@ -99,18 +99,18 @@ def text_of_line(line, key, origin):
     try:
         value = json.loads(line)
     except ValueError as error:
-        raise Refusal(f"{origin}: not a line of JSON: {error}") from None
+        raise InputError(f"{origin}: not a line of JSON: {error}") from None
     if not isinstance(value, dict):
-        raise Refusal(f'{origin}: a line must be a JSON object like {{"{key}": "..."}}')
+        raise InputError(f'{origin}: a line must be a JSON object like {{"{key}": "..."}}')
     if key not in value:
-        raise Refusal(f'{origin}: has no key "{key}" (its keys: {", ".join(value) or "none"}); '
+        raise InputError(f'{origin}: has no key "{key}" (its keys: {", ".join(value) or "none"}); '
                       "--json_key names the one that holds the text")
     if not isinstance(value[key], str):
-        raise Refusal(f'{origin}: the value of "{key}" must be a string, but it is {type(value[key]).__name__}')
+        raise InputError(f'{origin}: the value of "{key}" must be a string, but it is {type(value[key]).__name__}')
     try:
         value[key].encode()
     except UnicodeEncodeError:
-        raise Refusal(f'{origin}: the value of "{key}" has half of a surrogate pair') from None
+        raise InputError(f'{origin}: the value of "{key}" has half of a surrogate pair') from None
     return value[key]
 
 
@@ -122,7 +122,7 @@ def documents_of_file(path, named, options, counts):
         head = stream.read(BINARY_CHECK_BYTES)
         nul = head.find(b"\0")
         if nul >= 0 and named:
-            raise Refusal(f"{path} is not text: it has a NUL at byte {nul}")
+            raise InputError(f"{path} is not text: it has a NUL at byte {nul}")
         if nul >= 0:
             counts.binary += 1
             return
@@ -143,7 +143,7 @@ def documents(options, counts):
                 if text:
                     yield text
         except (EOFError, OSError, zlib.error) as error:
-            raise Refusal(f"{path} could not be read: {error}") from None
+            raise InputError(f"{path} could not be read: {error}") from None
 
 
 class IndexedWriter:
@@ -153,7 +153,7 @@ class IndexedWriter:
         self.prefix = prefix
         self.code, self.letter, self.token_bytes = (8, "H", 2) if vocabulary_size < 65500 else (4, "i", 4)
         if array.array(self.letter).itemsize != self.token_bytes:
-            raise Refusal("this machine's C types do not have the sizes that the file format needs")
+            raise InputError("this machine's C types do not have the sizes that the file format needs")
         self.lengths = array.array("i")
         self.bin = open(f"{prefix}.bin.partial", "wb")
 
@@ -198,15 +198,15 @@ def load_tokenizer(path):
     try:
         from tokenizers import Tokenizer
     except ImportError:
-        raise Refusal("the Python package 'tokenizers' is missing: python3 -m pip install tokenizers "
+        raise InputError("the Python package 'tokenizers' is missing: python3 -m pip install tokenizers "
                       "(in a virtual environment if the system requires one)") from None
     file = os.path.join(path, "tokenizer.json") if os.path.isdir(path) else path
     if not os.path.isfile(file):
-        raise Refusal(f"tokenizer {path}: {file} does not exist")
+        raise InputError(f"tokenizer {path}: {file} does not exist")
     try:
         return Tokenizer.from_file(file)
     except Exception as error:  # the package raises the bare class
-        raise Refusal(f"{file} is not a tokenizer.json: {error}") from None
+        raise InputError(f"{file} is not a tokenizer.json: {error}") from None
 
 
 def end_id(tokenizer, options):
@@ -217,17 +217,17 @@ def end_id(tokenizer, options):
         found = tokenizer.token_to_id(name)
         if found is not None:
             return found
-    raise Refusal(f"the tokenizer has no token {' or '.join(names)} to end a document with: name one with --eod, "
+    raise InputError(f"the tokenizer has no token {' or '.join(names)} to end a document with: name one with --eod, "
                   "or pass --append_eod 0 to omit it")
 
 
 def check_output(options):
     prefix = options.output_prefix.removesuffix(".bin").removesuffix(".idx")
     if not prefix or prefix.endswith("/") or os.path.isdir(prefix):
-        raise Refusal(f"output_prefix must name files, as in out/corpus for out/corpus.bin; got '{options.output_prefix}'")
+        raise InputError(f"output_prefix must name files, as in out/corpus for out/corpus.bin; got '{options.output_prefix}'")
     for suffix in (".bin", ".idx"):
         if os.path.exists(prefix + suffix) and not options.overwrite:
-            raise Refusal(f"{prefix}{suffix} exists: choose another --output_prefix, or pass --overwrite to replace it")
+            raise InputError(f"{prefix}{suffix} exists: choose another --output_prefix, or pass --overwrite to replace it")
     os.makedirs(os.path.dirname(prefix) or ".", exist_ok=True)
     return prefix
 
@@ -255,7 +255,7 @@ def run(options):
             if progress:
                 print(f"\r{len(writer.lengths)} documents", end="", file=sys.stderr, flush=True)
         if not writer.lengths:
-            raise Refusal(f"the input holds no text; skipped: {counts.left_out() or 'nothing'}")
+            raise InputError(f"the input holds no text; skipped: {counts.left_out() or 'nothing'}")
         writer.finish()
     finally:
         writer.discard()
@@ -282,7 +282,7 @@ def main():
     parser.add_argument("--overwrite", action="store_true", help="replace existing files")
     try:
         run(parser.parse_args())
-    except (Refusal, OSError) as error:
+    except (InputError, OSError) as error:
         sys.exit(f"hf_tokenize: {error}")
 
 

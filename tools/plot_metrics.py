@@ -18,7 +18,7 @@ INK, SOFT, GRID, PAPER = "#23292f", "#66707a", "#e4e7ea", "#fcfcfb"
 MOST_STEPS_IN_MEAN = 50
 
 
-class Refusal(Exception):
+class InputError(Exception):
     """An error to show to the user."""
 
 
@@ -39,7 +39,7 @@ class Run:
             elif record["type"] == "eval":
                 add_point(self.evaluations, where.get(record["global_step"], 0), record["eval_loss"])
         if not self.train and not self.evaluations:
-            raise Refusal(f"{path} contains no step and no evaluation yet")
+            raise InputError(f"{path} contains no step and no evaluation yet")
 
     def points(self):
         return self.train + self.evaluations
@@ -54,7 +54,7 @@ def records(path):
     try:
         text = pathlib.Path(path).read_text()
     except OSError as error:
-        raise Refusal(f"{path} cannot be read: {error.strerror}") from None
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
     lines = text.split("\n")[:-1]  # text after the last newline is a line still being written
     for number, line in enumerate(lines, 1):
         try:
@@ -63,7 +63,7 @@ def records(path):
             if any(name not in record for name in needed):
                 raise KeyError
         except (ValueError, KeyError, TypeError):
-            raise Refusal(f"{path}:{number}: not a line of braid's metrics.jsonl") from None
+            raise InputError(f"{path}:{number}: not a line of braid's metrics.jsonl") from None
         yield record
 
 
@@ -232,7 +232,7 @@ def main():
             name, equals, path = word.rpartition("=")
             runs.append(Run(path, name if equals else label_of(path), options.x))
         pathlib.Path(options.output).write_text(draw(runs, options.title, options.x))
-    except (Refusal, OSError) as error:
+    except (InputError, OSError) as error:
         sys.exit(f"plot_metrics: {error}")
 
 

@@ -165,7 +165,7 @@ int train(const CommandContext& context, const comm::World& world, const config:
   config::require_world_size(options, world.world_size);
   const std::unique_ptr<data::Tokenizer> tokenizer = make_tokenizer(options);
   const config::ModelConfig model = model_of(options, tokenizer.get());
-  if (options.device != "cpu") tensor::memory_stats(c10::Device(c10::kCUDA, 0));  // refuses without CUDA
+  if (options.device != "cpu") tensor::memory_stats(c10::Device(c10::kCUDA, 0));  // throws without CUDA
   prepare_output(options);
   set_threads(context, options);
   tensor::install_cpu_allocator();

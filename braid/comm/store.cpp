@@ -57,10 +57,10 @@ std::string find_host(const World& world, Clock::time_point deadline, millisecon
   do {
     try {
       for (const std::string& address : resolve_host(world.master_addr)) {
-        const std::optional<std::string> refusal =
+        const std::optional<std::string> rejection =
             try_connect(address, world.master_port, std::min(left_until(deadline), milliseconds(5000)));
-        if (!refusal) return address;
-        reason = *refusal;
+        if (!rejection) return address;
+        reason = *rejection;
       }
     } catch (const CommError& error) {
       reason = error.what();  // a name service may start later than the ranks

@@ -31,7 +31,7 @@ Variables without(Variables base, const std::string& name) {
   return base;
 }
 
-void expect_refused(const Variables& variables, std::initializer_list<const char*> words) {
+void expect_rejected(const Variables& variables, std::initializer_list<const char*> words) {
   try {
     world_of(variables);
     ADD_FAILURE() << "accepted";
@@ -92,19 +92,19 @@ TEST(World, TorchrunHalfSetOrContradictory) {
   for (const char* name :
        {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
     SCOPED_TRACE(name);
-    expect_refused(without(kTorchrun, name), {name, "is not set"});
+    expect_rejected(without(kTorchrun, name), {name, "is not set"});
   }
-  expect_refused({{"LOCAL_RANK", "0"}}, {"LOCAL_RANK", "RANK", "braid launch"});
-  expect_refused(with(kTorchrun, {{"RANK", "8"}}), {"RANK", "WORLD_SIZE", "8"});
-  expect_refused(with(kTorchrun, {{"RANK", "one"}}), {"RANK", "one"});
-  expect_refused(with(kTorchrun, {{"RANK", "-1"}}), {"RANK", "-1"});
-  expect_refused(with(kTorchrun, {{"LOCAL_RANK", "4"}}), {"LOCAL_RANK", "LOCAL_WORLD_SIZE"});
-  expect_refused(with(kTorchrun, {{"LOCAL_WORLD_SIZE", "9"}}), {"LOCAL_WORLD_SIZE", "WORLD_SIZE"});
-  expect_refused(with(kTorchrun, {{"LOCAL_WORLD_SIZE", "0"}}), {"LOCAL_WORLD_SIZE"});
-  expect_refused(with(kTorchrun, {{"WORLD_SIZE", "0"}}), {"WORLD_SIZE"});
-  expect_refused(with(kTorchrun, {{"MASTER_PORT", "65536"}}), {"MASTER_PORT", "65536"});
-  expect_refused(with(kTorchrun, {{"MASTER_PORT", "0"}}), {"MASTER_PORT"});
-  expect_refused(with(kTorchrun, {{"BRAID_MASTER_LISTEN_FD", "9"}}), {"BRAID_MASTER_LISTEN_FD", "rank 0"});
+  expect_rejected({{"LOCAL_RANK", "0"}}, {"LOCAL_RANK", "RANK", "braid launch"});
+  expect_rejected(with(kTorchrun, {{"RANK", "8"}}), {"RANK", "WORLD_SIZE", "8"});
+  expect_rejected(with(kTorchrun, {{"RANK", "one"}}), {"RANK", "one"});
+  expect_rejected(with(kTorchrun, {{"RANK", "-1"}}), {"RANK", "-1"});
+  expect_rejected(with(kTorchrun, {{"LOCAL_RANK", "4"}}), {"LOCAL_RANK", "LOCAL_WORLD_SIZE"});
+  expect_rejected(with(kTorchrun, {{"LOCAL_WORLD_SIZE", "9"}}), {"LOCAL_WORLD_SIZE", "WORLD_SIZE"});
+  expect_rejected(with(kTorchrun, {{"LOCAL_WORLD_SIZE", "0"}}), {"LOCAL_WORLD_SIZE"});
+  expect_rejected(with(kTorchrun, {{"WORLD_SIZE", "0"}}), {"WORLD_SIZE"});
+  expect_rejected(with(kTorchrun, {{"MASTER_PORT", "65536"}}), {"MASTER_PORT", "65536"});
+  expect_rejected(with(kTorchrun, {{"MASTER_PORT", "0"}}), {"MASTER_PORT"});
+  expect_rejected(with(kTorchrun, {{"BRAID_MASTER_LISTEN_FD", "9"}}), {"BRAID_MASTER_LISTEN_FD", "rank 0"});
 }
 
 TEST(World, OpenMpi) {
@@ -123,10 +123,10 @@ TEST(World, OpenMpi) {
 TEST(World, OpenMpiHalfSetOrOnSeveralNodes) {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
                            "OMPI_COMM_WORLD_LOCAL_SIZE"}) {
-    expect_refused(without(kOpenMpi, name), {name, "is not set"});
+    expect_rejected(without(kOpenMpi, name), {name, "is not set"});
   }
   const Variables two_nodes = with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
-  expect_refused(two_nodes, {"MASTER_ADDR", "mpirun"});
+  expect_rejected(two_nodes, {"MASTER_ADDR", "mpirun"});
   EXPECT_EQ(world_of(with(two_nodes, {{"MASTER_ADDR", "n0"}})).master_addr, "n0");
 }
 
@@ -169,13 +169,13 @@ TEST(World, SlurmAllocationOfOneTaskWithoutAStepIsOneRank) {
 }
 
 TEST(World, SlurmHalfSet) {
-  expect_refused(without(kSlurm, "SLURM_LOCALID"), {"SLURM_LOCALID"});
-  expect_refused(without(kSlurm, "SLURM_NTASKS"), {"SLURM_NTASKS"});
-  expect_refused(without(kSlurm, "SLURM_JOB_NODELIST"), {"SLURM_JOB_NODELIST"});
-  expect_refused(with(kSlurm, {{"SLURM_NODEID", "3"}}), {"SLURM_NODEID", "SLURM_TASKS_PER_NODE"});
-  expect_refused(with(without(kSlurm, "SLURM_TASKS_PER_NODE"), {{"SLURM_NNODES", "3"}}),
-                 {"SLURM_NTASKS_PER_NODE"});
-  expect_refused(with(kSlurm, {{"SLURM_JOB_NODELIST", "gpu[7-"}}), {"gpu[7-"});
+  expect_rejected(without(kSlurm, "SLURM_LOCALID"), {"SLURM_LOCALID"});
+  expect_rejected(without(kSlurm, "SLURM_NTASKS"), {"SLURM_NTASKS"});
+  expect_rejected(without(kSlurm, "SLURM_JOB_NODELIST"), {"SLURM_JOB_NODELIST"});
+  expect_rejected(with(kSlurm, {{"SLURM_NODEID", "3"}}), {"SLURM_NODEID", "SLURM_TASKS_PER_NODE"});
+  expect_rejected(with(without(kSlurm, "SLURM_TASKS_PER_NODE"), {{"SLURM_NNODES", "3"}}),
+                  {"SLURM_NTASKS_PER_NODE"});
+  expect_rejected(with(kSlurm, {{"SLURM_JOB_NODELIST", "gpu[7-"}}), {"gpu[7-"});
 }
 
 TEST(WorldFromTorchrun, MeetsInTheAgentsStoreAndTakesTheDeviceOfBraidLaunch) {

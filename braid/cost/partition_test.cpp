@@ -26,7 +26,7 @@ double stage_cost(const std::vector<double>& units, const std::vector<StageLayer
   return cost;
 }
 
-double dearest(const std::vector<double>& units, const std::vector<StageLayers>& cut) {
+double most_expensive(const std::vector<double>& units, const std::vector<StageLayers>& cut) {
   double most = 0;
   for (size_t stage = 0; stage < cut.size(); ++stage) most = std::max(most, stage_cost(units, cut, stage));
   return most;
@@ -38,7 +38,7 @@ double best_of_all(const std::vector<double>& units, int64_t stages, std::vector
                    int64_t first) {
   const auto layers = static_cast<int64_t>(units.size()) - 2;
   if (static_cast<int64_t>(cut.size()) == stages) {
-    return first == layers ? dearest(units, cut) : std::numeric_limits<double>::infinity();
+    return first == layers ? most_expensive(units, cut) : std::numeric_limits<double>::infinity();
   }
   double best = std::numeric_limits<double>::infinity();
   for (int64_t end = first + 1; end <= layers; ++end) {
@@ -78,8 +78,8 @@ TEST(Partition, NoCutOfAnySmallModelIsBetter) {
         }
         ASSERT_EQ(next, layers);
         // Costs are rounded to 2^-30 of their sum.
-        ASSERT_NEAR(dearest(units, cut), best_of_all(units, stages, {}, 0),
-                    1e-7 * dearest(units, cut) + 1e-12);
+        ASSERT_NEAR(most_expensive(units, cut), best_of_all(units, stages, {}, 0),
+                    1e-7 * most_expensive(units, cut) + 1e-12);
         ASSERT_EQ(cut, partition(units, stages));
       }
     }
@@ -107,7 +107,7 @@ TEST(Partition, LargeModelsAreCutInNoTime) {
 }
 
 TEST(Partition, RejectionsNameBothNumbers) {
-  const auto refusal = [](const std::vector<double>& units, int64_t stages) {
+  const auto rejection = [](const std::vector<double>& units, int64_t stages) {
     try {
       partition(units, stages);
     } catch (const ConfigError& error) {
@@ -115,12 +115,13 @@ TEST(Partition, RejectionsNameBothNumbers) {
     }
     return std::string("accepted");
   };
-  EXPECT_THAT(refusal({1, 1, 1, 1}, 3), HasSubstr("a model of 2 decoder layers cannot be cut into 3 stages"));
-  EXPECT_THAT(refusal({1, 1, 1}, 0), HasSubstr("cannot be cut into 0 stages"));
-  EXPECT_THAT(refusal({1, 1}, 1), HasSubstr("got 2 costs"));
-  EXPECT_THAT(refusal({1, -1, 1}, 1), HasSubstr("not negative, got -1"));
-  EXPECT_THAT(refusal({1, std::numeric_limits<double>::infinity(), 1}, 1), HasSubstr("finite"));
-  EXPECT_THAT(refusal({1e308, 1e308, 1e308}, 1), HasSubstr("too large"));
+  EXPECT_THAT(rejection({1, 1, 1, 1}, 3),
+              HasSubstr("a model of 2 decoder layers cannot be cut into 3 stages"));
+  EXPECT_THAT(rejection({1, 1, 1}, 0), HasSubstr("cannot be cut into 0 stages"));
+  EXPECT_THAT(rejection({1, 1}, 1), HasSubstr("got 2 costs"));
+  EXPECT_THAT(rejection({1, -1, 1}, 1), HasSubstr("not negative, got -1"));
+  EXPECT_THAT(rejection({1, std::numeric_limits<double>::infinity(), 1}, 1), HasSubstr("finite"));
+  EXPECT_THAT(rejection({1e308, 1e308, 1e308}, 1), HasSubstr("too large"));
 }
 
 }  // namespace

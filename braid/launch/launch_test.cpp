@@ -365,7 +365,7 @@ TEST_F(Launch, AFailureWhileStoppingIsExplained) {
 }
 
 TEST_F(Launch, WhatCannotStartIsAnErrorAndLeavesNothing) {
-  const auto refusal = [&](const LaunchOptions& given) -> std::string {
+  const auto rejection = [&](const LaunchOptions& given) -> std::string {
     try {
       run_launch(given, context_);
     } catch (const ConfigError& error) {
@@ -376,19 +376,19 @@ TEST_F(Launch, WhatCannotStartIsAnErrorAndLeavesNothing) {
   std::ofstream(dir_ / "plain") << "a file";
   LaunchOptions bad_log = options(1, "exit 0");
   bad_log.log_dir = (dir_ / "plain" / "log").string();
-  EXPECT_THAT(refusal(bad_log), HasSubstr("--log_dir " + bad_log.log_dir + " cannot be created"));
+  EXPECT_THAT(rejection(bad_log), HasSubstr("--log_dir " + bad_log.log_dir + " cannot be created"));
   bad_log.log_dir = (dir_ / "plain").string();
-  EXPECT_THAT(refusal(bad_log), HasSubstr("--log_dir"));
+  EXPECT_THAT(rejection(bad_log), HasSubstr("--log_dir"));
   std::filesystem::create_directories(dir_ / "full" / "workerlog.0");
   bad_log.log_dir = (dir_ / "full").string();
-  EXPECT_THAT(refusal(bad_log), HasSubstr("workerlog.0: Is a directory"));
+  EXPECT_THAT(rejection(bad_log), HasSubstr("workerlog.0: Is a directory"));
 
   LaunchOptions bad_host = options(1, "exit 0");
   bad_host.master_addr = "192.0.2.1";  // an unassigned address (RFC 5737)
-  EXPECT_THAT(refusal(bad_host), HasSubstr("cannot listen on --master_addr 192.0.2.1"));
+  EXPECT_THAT(rejection(bad_host), HasSubstr("cannot listen on --master_addr 192.0.2.1"));
 
   context_.program = "/nowhere/braid";
-  EXPECT_THAT(refusal(options(3, "exit 0")),
+  EXPECT_THAT(rejection(options(3, "exit 0")),
               HasSubstr("cannot start /nowhere/braid: No such file or directory"));
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
   EXPECT_EQ(errno, ECHILD);

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 std::vector<std::string> words(std::string_view text) { return split(text, ' '); }
 
-std::string refusal(const std::vector<std::string>& given) {
+std::string rejection(const std::vector<std::string>& given) {
   try {
     parse_launch_options(given);
   } catch (const ConfigError& error) {
@@ -62,7 +62,7 @@ TEST(LaunchOptions, RanksPerNodeComeFromEitherOption) {
 TEST(LaunchOptions, MoreDevicesThanAllowedRanksAreRejected) {
   std::string list = "0";
   for (int i = 1; i <= kMaxRanksPerNode; ++i) list += "," + std::to_string(i);
-  EXPECT_THAT(refusal({"--gpus", list, "pretrain"}), HasSubstr("--gpus lists 257 devices"));
+  EXPECT_THAT(rejection({"--gpus", list, "pretrain"}), HasSubstr("--gpus lists 257 devices"));
 }
 
 TEST(LaunchOptions, MisuseIsExplained) {
@@ -99,7 +99,7 @@ TEST(LaunchOptions, MisuseIsExplained) {
       {"--log_dir= pretrain", "--log_dir needs a value"},
   };
   for (const auto& [given, expected] : cases)
-    EXPECT_THAT(refusal(words(given)), HasSubstr(expected)) << given;
+    EXPECT_THAT(rejection(words(given)), HasSubstr(expected)) << given;
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace braid::mesh {
 namespace {
 
 template <typename Function>
-std::string refusal(Function&& function) {
+std::string rejection(Function&& function) {
   try {
     function();
   } catch (const ConfigError& error) {
@@ -81,19 +81,19 @@ TEST(MeshGolden, EightRanksOfMp2Pp2Dp2) {
 }
 
 TEST(MeshRejections, NameTheAxisTheRuleAndTheValue) {
-  EXPECT_EQ(refusal([] { validate({.mp = 0}); }), "the mp degree must be >= 1, got 0");
-  EXPECT_EQ(refusal([] { validate({.dp = -2}); }), "the dp degree must be >= 1, got -2");
+  EXPECT_EQ(rejection([] { validate({.mp = 0}); }), "the mp degree must be >= 1, got 0");
+  EXPECT_EQ(rejection([] { validate({.dp = -2}); }), "the dp degree must be >= 1, got -2");
   EXPECT_EQ(
-      refusal([] { validate({.mp = 2, .sharding = 1, .pp = 4, .dp = 1}, 4); }),
+      rejection([] { validate({.mp = 2, .sharding = 1, .pp = 4, .dp = 1}, 4); }),
       "mp 2 x sharding 1 x pp 4 x dp 1 needs 8 ranks, but 4 run: change a degree or the number of ranks");
-  EXPECT_EQ(refusal([] { coordinates_of({.pp = 2}, 2); }),
+  EXPECT_EQ(rejection([] { coordinates_of({.pp = 2}, 2); }),
             "rank must be in [0, 2) for mp 1 x sharding 1 x pp 2 x dp 1, got 2");
-  EXPECT_EQ(refusal([] { rank_of({.pp = 2}, {.pp = 2}); }), "the pp coordinate must be in [0, 2), got 2");
+  EXPECT_EQ(rejection([] { rank_of({.pp = 2}, {.pp = 2}); }), "the pp coordinate must be in [0, 2), got 2");
   EXPECT_NO_THROW(validate({.mp = 2, .pp = 4}, 8));
 }
 
 TEST(MeshRejections, DegreesWhoseProductOverflowsAreRejected) {
-  EXPECT_EQ(refusal([] { validate({.mp = 65536, .sharding = 65536, .pp = 65536, .dp = 65536}); }),
+  EXPECT_EQ(rejection([] { validate({.mp = 65536, .sharding = 65536, .pp = 65536, .dp = 65536}); }),
             "mp 65536 x sharding 65536 x pp 65536 x dp 65536 has more than the maximum of 2147483647 ranks: "
             "lower a degree");
 }

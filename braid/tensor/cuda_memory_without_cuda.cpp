@@ -4,14 +4,14 @@
 namespace braid::tensor {
 namespace {
 
-[[noreturn]] void refuse() {
+[[noreturn]] void throw_without_cuda() {
   throw ConfigError("this build has no CUDA: configure with -DBRAID_CUDA=ON, or run with --device cpu");
 }
 
 }  // namespace
 
-MemoryStats cuda_memory_stats(c10::Device) { refuse(); }
-void cuda_reset_peak_memory_stats(c10::Device) { refuse(); }
-void cuda_release_cached_memory(c10::Device) { refuse(); }
+MemoryStats cuda_memory_stats(c10::Device) { throw_without_cuda(); }
+void cuda_reset_peak_memory_stats(c10::Device) { throw_without_cuda(); }
+void cuda_release_cached_memory(c10::Device) { throw_without_cuda(); }
 
 }  // namespace braid::tensor

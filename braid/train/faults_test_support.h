@@ -1,4 +1,4 @@
-// For tests: ranks as processes, one of which comes to grief at a given action, and what the others say.
+// For tests: ranks as processes, one of which fails at a given action, and what the others report.
 #pragma once
 
 #include <cstdint>

@@ -61,7 +61,8 @@ StageTimes time_layer(const layers::LayerSpec& spec, bool is_first, const pipeli
           .backward_weight = Seconds(median(backward_weight))};
 }
 
-/// Half of what it takes to send an activation around and hear of it: an upper bound of a message's time.
+/// Half of what it takes to send an activation around and know that it arrived: an upper bound of a message's
+/// time.
 double time_message(const pipeline::ActivationSpec& activation, comm::Communicator& pipeline) {
   if (pipeline.size() == 1) return 0;
   at::Tensor tensor =

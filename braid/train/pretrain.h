@@ -16,7 +16,7 @@
 
 namespace braid::train {
 
-/// Where the job tells what it does. Called from the thread that runs it.
+/// Receives what the job reports. Called from the thread that runs it.
 struct Reporter {
   /// A line of the log, without time or level.
   std::function<void(const std::string& line)> line = [](const std::string&) {};

@@ -129,7 +129,7 @@ int expect_same_bits_for_every_schedule(int64_t microbatches, bool bf16) {
               mode.name,
               {.ranks = pp, .chunks_per_rank = chunks, .microbatches = static_cast<int32_t>(microbatches)});
         } catch (const ConfigError&) {
-          continue;  // the mode does not take this shape; its own tests say which it takes
+          continue;  // the mode does not support this shape; its own tests say which it supports
         }
         ++runs;
         const RunCase c = {.pp = pp,

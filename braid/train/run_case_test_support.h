@@ -43,8 +43,8 @@ RunResult run_case(const RunCase& c);
 /// Losses, norms, evaluations and weights.
 void expect_same_bits(const RunResult& got, const RunResult& expected);
 
-/// Runs every schedule mode on 1, 2 and 4 ranks with 1 and 2 chunks, wherever the mode takes the shape, and
-/// holds each against FThenB on one rank. Returns how many runs that were.
+/// Runs every schedule mode on 1, 2 and 4 ranks with 1 and 2 chunks, wherever the mode supports the shape,
+/// and holds each against FThenB on one rank. Returns how many runs that were.
 int expect_same_bits_for_every_schedule(int64_t microbatches, bool bf16);
 
 }  // namespace braid::train

@@ -18,7 +18,8 @@
 
 namespace braid::train {
 
-/// What each rank tells the others at the end of a step beside its parameters' norms: see TrainingStep.
+/// Numbers that each rank adds to its parameters' norms in the exchange at the end of a step: see
+/// TrainingStep.
 inline constexpr int64_t kExchangedNumbers = 7;
 
 /// A weight that two layers use.
@@ -91,7 +92,7 @@ struct RunPlan {
   tensor::SegmentCut segment_cut() const;
 };
 
-/// What layers of each kind take on a microbatch, for schedules that arrange for it.
+/// How long a layer of each kind takes on a microbatch, for schedules that depend on it.
 struct PartTimes {
   std::map<std::string, schedule::StageTimes> kinds;
   schedule::Seconds communication{0.0};
@@ -100,10 +101,10 @@ struct PartTimes {
 };
 
 /// Whether a run's schedule depends on times that have to be measured: the strategy names a mode that
-/// arranges for them, and does not give them.
+/// depends on times, and does not give them.
 bool needs_times(const config::Strategy& strategy);
 
-/// The plan of training `model`. Pure and local. A schedule that arranges for times gets the strategy's, or
+/// The plan of training `model`. Pure and local. A schedule that depends on times gets the strategy's, or
 /// else `measured`, or else times in proportion to FLOPs.
 /// Throws ConfigError where the schedule does not suit the pipeline or the microbatches, a limit cannot be
 /// kept, the model has too few layers, an anchor is no layer, or layers share weights in another way than two
@@ -114,7 +115,7 @@ RunPlan make_run_plan(const config::Strategy& strategy, const config::TrainingOp
 /// The directions in which activations and gradients flow between the ranks of `schedule`, ascending.
 std::vector<comm::Edge> edges_of(const schedule::Schedule& schedule);
 
-/// The float64 numbers that each rank gives to the one all-gather of a step.
+/// How many float64 numbers each rank contributes to the one all-gather of a step.
 int64_t step_exchange_numel(const RunPlan& plan);
 
 /// Which layers each of `stages` stages holds, all of them in order, such that the most expensive stage costs

@@ -99,7 +99,7 @@ schedule::Schedule random_schedule(std::mt19937& random, const PipelineShape& sh
   }
 }
 
-// Nothing if `mode` refuses the shape.
+// Nothing if `mode` rejects the shape.
 std::optional<schedule::Schedule> if_accepted(const schedule::Mode& mode, const PipelineShape& shape) {
   try {
     return schedule::generate(mode.name, shape);

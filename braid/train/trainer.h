@@ -74,7 +74,7 @@ class Trainer {
   /// The outcome of the last step, if it is not known yet. Collective over the pipeline.
   std::optional<StepOutcome> finish();
 
-  /// Lets the outcome of the next step say on all ranks that this one wants to stop.
+  /// Makes the outcome of the next step report on all ranks that a stop was requested.
   void request_stop() { stop_requested_ = true; }
 
   /// The mean loss of `microbatches`, any number, but the same on all ranks, each of evaluation_sequences

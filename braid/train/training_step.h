@@ -76,7 +76,7 @@ class TrainingStep final : private pipeline::StepEnd {
     int64_t count = 0;
   };
   std::vector<StageNorms> stage_norms_;  ///< of each stage
-  int64_t numel_ = 0;                    ///< of what each rank gives to the exchange
+  int64_t numel_ = 0;                    ///< of each rank's contribution to the exchange
 
   int64_t step_ = 0;
   bool stop_requested_ = false;
