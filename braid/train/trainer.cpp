@@ -13,6 +13,18 @@
 #include "braid/train/plan_text.h"
 
 namespace braid::train {
+namespace {
+
+/// Of the tensor's bits: FNV-1a over bytes, http://www.isthe.com/chongo/tech/comp/fnv.
+uint64_t checksum(const at::Tensor& tensor) {
+  const at::Tensor values = tensor.detach().cpu().contiguous();
+  const std::span bytes(static_cast<const uint8_t*>(values.const_data_ptr()), values.nbytes());
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const uint8_t byte : bytes) hash = (hash ^ byte) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace
 
 Trainer::Training::Training(Trainer& trainer)
     : optimizers([&] {
@@ -73,10 +85,7 @@ void Trainer::require_same_tied_values() {
   std::string mine;
   for (const tensor::Parameter* parameter : model_.parameters()) {
     if (parameter->slices != plan_.tied->slices) continue;
-    // The bits of the values, summed: an exact number, whatever the order.
-    const at::Tensor bytes = parameter->value.detach().cpu().contiguous().view(-1).view(at::kByte);
-    const at::Tensor positions = at::arange(bytes.numel(), at::kLong).remainder(65521).add_(1);
-    mine = cat((bytes.to(at::kLong) * positions).sum().item<int64_t>());
+    mine = cat(checksum(parameter->value));
   }
   const std::vector<std::string> all = pipeline_.all_gather_bytes(mine);
   require<ConfigError>(
