@@ -76,7 +76,7 @@ TEST(RunOptions, EveryOptionArrives) {
                    .durations = schedule::parse_durations("2,4,6,1", 2),
                    .memory_limit_bytes = 1000,
                    .receives = schedule::ReceivePosting::kEarly,
-                   .segment_bytes = 512 * 1024,
+                   .segment_bytes = int64_t{512} * 1024,
                    .segment_anchors = {"a", "b"}},
       .training = {.microbatch_sequences = 2,
                    .sequence_tokens = 64,
