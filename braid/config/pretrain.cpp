@@ -296,12 +296,6 @@ ModelConfig resolve_model(const PretrainOptions& options, std::optional<int64_t>
                        tokenizer_pieces.value_or(0), " pieces, but the model's vocab_size is ",
                        config.vocab_size, ": raise --vocab_size or use the model's own tokenizer");
   validate(config);
-  const int64_t stages = pipeline_ranks(options) * pipeline_chunks(options);
-  require<ConfigError>(config.num_hidden_layers >= stages, "the model has ",
-                       counted(config.num_hidden_layers, "decoder layer"), ", fewer than the ", stages,
-                       " stages of --pipeline_parallel_degree ", pipeline_ranks(options), " with ",
-                       counted(pipeline_chunks(options), "chunk"),
-                       " per rank: every stage needs at least one layer");
   return config;
 }
 

@@ -66,8 +66,7 @@ std::array<double, 3> split_weights(std::string_view text);
 /// The model to train: the configuration of model_name_or_path with the overrides, validated. A model trained
 /// from scratch is enlarged to max_seq_length positions, and to `tokenizer_pieces` (rounded up to a multiple
 /// of 128) unless vocab_size is given. Throws ConfigError if the tokenizer or max_seq_length do not fit a
-/// given model, if overrides conflict with the weights to continue from, or if there are fewer layers than
-/// stages; and what load_model_config throws.
+/// given model or overrides conflict with the weights to continue from; and what load_model_config throws.
 ModelConfig resolve_model(const PretrainOptions& options,
                           std::optional<int64_t> tokenizer_pieces = std::nullopt);
 

@@ -301,14 +301,5 @@ TEST(ResolveModel, WeightsToContinueFromDetermineTheShapes) {
               HasSubstr("to be a directory with weights, got 'llama-7b'"));
 }
 
-TEST(ResolveModel, EveryStageNeedsALayer) {
-  EXPECT_NO_THROW(resolve_model({.model_name_or_path = "llama-tiny", .pipeline_parallel_degree = 4}));
-  EXPECT_THAT(
-      error_of([] { resolve_model({.model_name_or_path = "llama-tiny", .pipeline_parallel_degree = 5}); }),
-      HasSubstr(
-          "the model has 4 decoder layers, fewer than the 5 stages of --pipeline_parallel_degree 5 with 1 "
-          "chunk per rank"));
-}
-
 }  // namespace
 }  // namespace braid::config
