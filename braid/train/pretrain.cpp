@@ -137,7 +137,7 @@ class Run {
 void Run::describe() const {
   for (const std::string& line : plan_text(trainer_.plan())) job_.reporter.line(line);
   job_.reporter.line(
-      cat("this rank: ", trainer_.rank(), ", ", counted(at::get_num_threads(), "compute thread")));
+      cat("this is rank ", trainer_.rank(), ", with ", counted(at::get_num_threads(), "compute thread")));
   for (const std::string& line : source_.describe()) job_.reporter.line(line);
 }
 
