@@ -172,7 +172,7 @@ std::vector<std::string> plan_text(const RunPlan& plan) {
     lines.push_back(cat("schedule: ", plan.compute.name, ", ",
                         counted(training.microbatches, "microbatch", "microbatches"), " of ",
                         training.microbatch_sequences, " x ", training.sequence_tokens, " tokens a step, ",
-                        counted(training.microbatch_sequences * training.microbatches, "sample"), " a step"));
+                        counted(training.samples_per_step(), "sample"), " a step"));
     lines.push_back(step_text(plan));
   }
   for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
