@@ -28,7 +28,8 @@ TEST(AddSquares, IsTheSumInFloat64) {
       const double want = wide(t).square().sum().item<double>();
       on_every_instruction_set([&](const std::string& set) {
         // Two sums of n positive terms, and the squares' own rounding.
-        EXPECT_NEAR(sum_of_squares(t), want, want * static_cast<double>(2 * n + 2) * 0x1p-53) << set << " " << n;
+        EXPECT_NEAR(sum_of_squares(t), want, want * static_cast<double>(2 * n + 2) * 0x1p-53)
+            << set << " " << n;
       });
     }
   }

@@ -13,9 +13,9 @@ namespace braid::optim {
 
 class AdamW {
  public:
-  /// States for what this rank updates of `segments`, which must outlive this, in `store`. The master weights are
-  /// initialised from the values; a float32 (or float64) segment is its own master. Extra memory: 8 bytes for each
-  /// of those elements, 12 for 16-bit values.
+  /// States for what this rank updates of `segments`, which must outlive this, in `store`. The master weights
+  /// are initialised from the values; a float32 (or float64) segment is its own master. Extra memory: 8 bytes
+  /// for each of those elements, 12 for 16-bit values.
   AdamW(std::span<const tensor::Segment> segments, std::unique_ptr<StateStore> store,
         const config::AdamWOptions& options);
 
@@ -26,8 +26,8 @@ class AdamW {
   /// `gradient_scale`, over runs of neighbours with the same decay. Allocates nothing. Local.
   void update(size_t segment, double lr, double gradient_scale);
 
-  /// All of an update: begins it, ends the gradients of each segment, which throws InternalError if one of them was
-  /// never written, and updates it.
+  /// All of an update: begins it, ends the gradients of each segment, which throws InternalError if one of
+  /// them was never written, and updates it.
   void step(double lr, double gradient_scale);
 
   /// Updates begun so far.

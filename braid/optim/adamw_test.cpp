@@ -160,7 +160,8 @@ TEST(AdamW, PartsAreUpdatedLikeTheWhole) {
         Parameters mine(sizes, dtype, 7, {.parts = parts, .part = part});
         AdamW one = adamw_over(mine, {.weight_decay = 0.1});
         for (size_t i = 0; i < sizes.size(); ++i) set_gradient(mine.all[i], 100 + i);
-        add_squares(mine.segments[0], [](const auto&) { return true; }, squares);
+        add_squares(
+            mine.segments[0], [](const auto&) { return true; }, squares);
         one.step(1e-2, 0.7);
         const tensor::Range& own = mine.segments[0].own;
         together.narrow(0, own.begin, own.size()).copy_(mine.segments[0].own_values);
@@ -168,7 +169,8 @@ TEST(AdamW, PartsAreUpdatedLikeTheWhole) {
       const at::Tensor& expected = whole.segments[0].values;
       EXPECT_TRUE(at::equal(together.narrow(0, 0, expected.numel()), expected));
       ExactSum expected_squares;
-      add_squares(whole.segments[0], [](const auto&) { return true; }, expected_squares);
+      add_squares(
+          whole.segments[0], [](const auto&) { return true; }, expected_squares);
       EXPECT_EQ(squares.value(), expected_squares.value());
     }
   }
@@ -178,7 +180,8 @@ TEST(Clipping, SquaresAreOfTheMembersThatCount) {
   Parameters parameters({{3, 4}, {5}, {300}}, at::kBFloat16, 1);
   for (size_t i = 0; i < 3; ++i) set_gradient(parameters.all[i], 5 + i);
   ExactSum sum;
-  add_squares(parameters.segments[0], [&](const tensor::Parameter& p) { return &p != &parameters.all[1]; }, sum);
+  add_squares(
+      parameters.segments[0], [&](const tensor::Parameter& p) { return &p != &parameters.all[1]; }, sum);
   const double expected = parameters.all[0].main_grad.to(at::kDouble).pow(2).sum().item<double>() +
                           parameters.all[2].main_grad.to(at::kDouble).pow(2).sum().item<double>();
   EXPECT_NEAR(sum.value(), expected, 1e-12 * expected);

@@ -8,9 +8,9 @@
 
 namespace braid::optim {
 
-/// Adds the squares of this rank's part of the segment's gradients, of those members that `counts` accepts, summed
-/// in float64 within each unit of tensor::kSegmentUnit elements and exactly beyond: the total over all parts of all
-/// segments is the same, bit for bit, however the model is cut and divided. Local.
+/// Adds the squares of this rank's part of the segment's gradients, of those members that `counts` accepts,
+/// summed in float64 within each unit of tensor::kSegmentUnit elements and exactly beyond: the total over all
+/// parts of all segments is the same, bit for bit, however the model is cut and divided. Local.
 void add_squares(const tensor::Segment& segment, const std::function<bool(const tensor::Parameter&)>& counts,
                  ExactSum& sum);
 

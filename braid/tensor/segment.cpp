@@ -10,8 +10,6 @@
 namespace braid::tensor {
 namespace {
 
-int64_t rounded_up(int64_t numel, int64_t unit) { return (numel + unit - 1) / unit * unit; }
-
 /// Elements that no parameter covers are 0 from the start, so that updates and sums may run over them.
 void clear_padding(const SegmentLayout& layout, const at::Tensor& flat) {
   for (size_t i = 0; i < layout.members.size(); ++i) {
@@ -42,7 +40,9 @@ void take_leaves(const SegmentLayout& layout) {
 }
 
 void allocate_gradients(Segment& segment, at::TensorOptions options, const SegmentHolding& holding) {
-  if (holding.only_own_gradients) {
+  const bool made_in_forward = std::ranges::any_of(
+      segment.layout.members, [](const Parameter* parameter) { return parameter->gradient_in_forward; });
+  if (holding.only_own_gradients && !made_in_forward) {
     segment.own_gradients = at::empty({segment.own.size()}, options);
     return;
   }
@@ -68,8 +68,8 @@ std::vector<SegmentLayout> lay_out_segments(std::span<const LayerParameters> lay
   for (size_t i = 0; i < layers.size(); ++i) {
     const LayerParameters& layer = layers[i];
     if (layer.parameters.empty()) continue;
-    const bool begins_here = cut.anchors.empty() ? group_bytes >= cut.bytes
-                                                 : std::ranges::count(cut.anchors, layer.layer) > 0;
+    const bool begins_here =
+        cut.anchors.empty() ? group_bytes >= cut.bytes : std::ranges::count(cut.anchors, layer.layer) > 0;
     if (begins.empty() || begins_here) {
       begins.push_back(begins.empty() ? 0 : static_cast<int64_t>(i));
       group_bytes = 0;
@@ -81,9 +81,8 @@ std::vector<SegmentLayout> lay_out_segments(std::span<const LayerParameters> lay
         continue;
       }
       // The group's segment of parameters that do not stand apart.
-      auto mine = std::ranges::find_if(layouts, [&](const SegmentLayout& layout) {
-        return layout.group == group && !layout.is_apart;
-      });
+      auto mine = std::ranges::find_if(
+          layouts, [&](const SegmentLayout& layout) { return layout.group == group && !layout.is_apart; });
       if (mine == layouts.end()) mine = layouts.insert(layouts.end(), SegmentLayout{.group = group});
       add(*mine, parameter);
     }
@@ -155,8 +154,9 @@ Segment allocate_tied_segment(const SegmentLayout& layout, const Segment& owner,
                               const SegmentHolding& holding) {
   const Parameter& mine = *layout.members.front();
   const Parameter& theirs = *owner.layout.members.front();
-  require<InternalError>(layout.members.size() == 1 && owner.layout.members.size() == 1 && is_tied(mine, theirs),
-                         mine.name, " and ", theirs.name, " are not tied");
+  require<InternalError>(
+      layout.members.size() == 1 && owner.layout.members.size() == 1 && is_tied(mine, theirs), mine.name,
+      " and ", theirs.name, " are not tied");
   Segment segment = {.layout = layout, .own = owner.own};
   segment.bind_values(owner.values);
   segment.own_values = owner.own_values;

@@ -83,7 +83,8 @@ TEST_F(Segments, DivideIntoEqualPartsOfWholeUnits) {
       EXPECT_EQ(segment.own.size() * parts, layouts[0].numel);
       EXPECT_EQ(segment.own.begin, part * segment.own.size());
       EXPECT_EQ(segment.own_values.data_ptr(), segment.values.const_data_ptr<float>() + segment.own.begin);
-      EXPECT_EQ(segment.own_gradients.data_ptr(), segment.gradients.const_data_ptr<float>() + segment.own.begin);
+      EXPECT_EQ(segment.own_gradients.data_ptr(),
+                segment.gradients.const_data_ptr<float>() + segment.own.begin);
     }
   }
 }
@@ -94,9 +95,8 @@ TEST_F(Segments, OnlyAPartMayBeHeld) {
   const auto layers = layers_of({512, 512});
   const auto layouts = lay_out_segments(layers, {}, 2, 4);
   const int64_t before = memory_stats().allocated_bytes;
-  std::vector<Segment> segments =
-      allocate_segments(layouts, at::kBFloat16,
-                        {.parts = 4, .part = 1, .only_own_values = true, .only_own_gradients = true});
+  std::vector<Segment> segments = allocate_segments(
+      layouts, at::kBFloat16, {.parts = 4, .part = 1, .only_own_values = true, .only_own_gradients = true});
   Segment& segment = segments[0];
   parameters_[0].value.fill_(1.0);
   parameters_[1].value.fill_(2.0);

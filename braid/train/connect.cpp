@@ -11,12 +11,23 @@ namespace braid::train {
 RankGroups groups_of(const mesh::MeshShape& mesh, const RankPlace& place) {
   mesh::validate(mesh, place.world.world_size);
   const mesh::Coordinates coordinates = mesh::coordinates_of(mesh, place.world.rank);
-  const std::vector<int32_t> ranks = mesh::group_of(mesh, place.world.rank, mesh::Axis::kPp);
-  return {.coordinates = coordinates,
-          .pipeline = {.axis = std::string(to_string(mesh::Axis::kPp)),
-                       .ranks = {ranks.begin(), ranks.end()},
-                       .index = coordinates.pp},
-          .backend = comm::backend_options(place.world, place.device, place.timeout, place.gloo_interface)};
+  const auto group = [&](mesh::Axis axis) -> comm::Group {
+    const std::vector<int32_t> ranks = mesh::group_of(mesh, place.world.rank, axis);
+    return {.axis = std::string(to_string(axis)),
+            .ranks = {ranks.begin(), ranks.end()},
+            .index = mesh::coordinate(coordinates, axis)};
+  };
+  RankGroups groups = {
+      .coordinates = coordinates,
+      .world = comm::group_of_all(place.world, "world"),
+      .mp = group(mesh::Axis::kMp),
+      .sharding = group(mesh::Axis::kSharding),
+      .pipeline = group(mesh::Axis::kPp),
+      .dp = group(mesh::Axis::kDp),
+      .backend = comm::backend_options(place.world, place.device, place.timeout, place.gloo_interface)};
+  // Messages then say where in the pipeline a rank is.
+  if (groups.pipeline.size() == groups.world.size()) groups.world.axis = groups.pipeline.axis;
+  return groups;
 }
 
 std::unique_ptr<comm::PipelineLink> connect_link(const RunPlan& plan, const RankPlace& place,
@@ -36,7 +47,7 @@ std::unique_ptr<comm::PipelineLink> connect_link(const RunPlan& plan, const Rank
     }
   }
   if (plan.tied) {
-    add({.dtype = tensor::main_dtype(dtype), .numel = plan.tied->numel()});
+    add({.dtype = tensor::main_dtype(dtype), .numel = plan.tied->part_numel});
     if (!plan.tied->is_local()) {
       edges.insert({.from = plan.tied->first_rank, .to = plan.tied->last_rank});
       edges.insert({.from = plan.tied->last_rank, .to = plan.tied->first_rank});

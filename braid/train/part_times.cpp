@@ -37,7 +37,7 @@ StageTimes time_layer(const layers::LayerSpec& spec, bool is_first, const pipeli
   const std::span<const layers::LayerSpec> stage(&spec, 1);
   const RankModel model = make_rank_model(std::span(&stage, 1), {}, activation.options);
   model::initialise(model.parameters(), {});
-  pipeline::LayerChunk chunk(model.stages.front().layers);
+  pipeline::LayerChunk chunk(model.stages.front().layers, model.stages.front().groups);
   const bool is_loss = model.stages.front().layers.back()->as_loss_layer() != nullptr;
   const auto hidden = [&] {
     return at::ones({activation.sequences, activation.sequence_tokens, activation.hidden},
@@ -48,9 +48,9 @@ StageTimes time_layer(const layers::LayerSpec& spec, bool is_first, const pipeli
     const at::Tensor x = is_first ? microbatch.tokens : hidden();
     at::Tensor dy = is_loss ? at::Tensor() : hidden();
     layers::Loss loss;
-    const double f = time_of(device, [&] { chunk.forward(0, x, microbatch.labels, 1.0, loss); });
-    const double b = time_of(device, [&] { chunk.backward_input(0, std::move(dy)); });
-    const double w = time_of(device, [&] { chunk.backward_weight(0); });
+    const double f = time_of(device, [&] { chunk.forward({}, x, microbatch.labels, 1.0, loss); });
+    const double b = time_of(device, [&] { chunk.backward_input({}, std::move(dy)); });
+    const double w = time_of(device, [&] { chunk.backward_weight({}); });
     if (i == 0) continue;
     forward.push_back(f);
     backward_input.push_back(b);

@@ -85,31 +85,42 @@ std::string stages_text(const std::vector<int32_t>& stages) {
 
 std::string size_text(int64_t bytes) { return bytes_text(static_cast<uint64_t>(bytes)); }
 
-constexpr std::array kColumns = {"weights",          "gradients", "optimizer states",
-                                 "kept activations", "buffers",   "sum"};
+struct Column {
+  const char* name;
+  int64_t PlannedMemory::*bytes;
+};
 
-std::array<int64_t, kColumns.size()> columns_of(const PlannedMemory& memory) {
-  return {memory.weights,          memory.gradients, memory.optimizer_states,
-          memory.kept_activations, memory.buffers,   memory.sum()};
+/// What a memory table shows, but for the sum.
+std::vector<Column> columns_of(const RunPlan& plan) {
+  std::vector<Column> columns = {{"weights", &PlannedMemory::weights},
+                                 {"gradients", &PlannedMemory::gradients},
+                                 {"optimizer states", &PlannedMemory::optimizer_states},
+                                 {"kept activations", &PlannedMemory::kept_activations},
+                                 {"buffers", &PlannedMemory::buffers}};
+  if (plan.step.data.is_on()) columns.push_back({"segments", &PlannedMemory::segments});
+  return columns;
+}
+
+/// What a rank of the plan is called: one of the pipeline, which stands for all data ranks.
+std::string_view rank_word(const RunPlan& plan) {
+  return plan.strategy.mesh.world_size() == plan.strategy.mesh.pp ? "rank" : "pp";
 }
 
 void add_memory_table(const RunPlan& plan, std::vector<std::string>& lines) {
-  constexpr size_t kWidth = 12;
+  static constexpr size_t kLeast = 12;
+  const std::vector<Column> columns = columns_of(plan);
   const auto right = [](const std::string& text, size_t width) {
     return std::string(width > text.size() ? width - text.size() : 0, ' ') + text;
   };
+  const auto width = [](std::string_view name) { return std::max(kLeast, name.size() + 2); };
   std::string header = right("memory", 9);
-  for (const char* column : kColumns) {
-    header += right(column, std::max(kWidth, std::string_view(column).size() + 2));
-  }
-  lines.push_back(header);
+  for (const Column& column : columns) header += right(column.name, width(column.name));
+  lines.push_back(header + right("sum", kLeast));
   for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    std::string line = right(cat("rank ", rank), 9);
-    const auto values = columns_of(plan.ranks[rank].memory);
-    for (size_t i = 0; i < values.size(); ++i) {
-      line += right(size_text(values[i]), std::max(kWidth, std::string_view(kColumns[i]).size() + 2));
-    }
-    lines.push_back(line);
+    const PlannedMemory& memory = plan.ranks[rank].memory;
+    std::string line = right(cat(rank_word(plan), " ", rank), 9);
+    for (const Column& column : columns) line += right(size_text(memory.*column.bytes), width(column.name));
+    lines.push_back(line + right(size_text(memory.sum()), kLeast));
   }
   for (const std::string& kind : plan.kinds_of_unknown_memory) {
     lines.push_back(cat("not in it: what layers of kind ", kind,
@@ -145,12 +156,22 @@ void add_messages(const RunPlan& plan, std::vector<std::string>& lines) {
   for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
     for (const auto& [route, tally] : plan.ranks[rank].messages.tallies) {
       if (route.direction != comm::Direction::kSend) continue;  // each is received where it is sent to
-      lines.push_back(cat("messages a step: rank ", rank, " to rank ", route.peer, ": ",
-                          kind_text(route.kind, tally.count), " of ", size_text(tally.bytes / tally.count)));
+      lines.push_back(cat("messages a step: ", rank_word(plan), " ", rank, " to ", rank_word(plan), " ",
+                          route.peer, ": ", kind_text(route.kind, tally.count), " of ",
+                          size_text(tally.bytes / tally.count)));
     }
   }
-  const int64_t numbers = step_exchange_numel(plan);
-  lines.push_back(plan.ranks.size() == 1
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    for (const auto& [axis, traffic] : plan.ranks[rank].collectives) {
+      for (const auto& [collective, tally] : traffic.tallies) {
+        lines.push_back(cat("messages a step: ", rank_word(plan), " ", rank, " over ", mesh::to_string(axis),
+                            ": ", tally.count, " x ", comm::name_of(collective), ", ", size_text(tally.bytes),
+                            " sent"));
+      }
+    }
+  }
+  const int64_t numbers = kStepExchangeNumel;
+  lines.push_back(plan.strategy.mesh.world_size() == 1
                       ? std::string("messages a step: none, there is one rank")
                       : cat("messages a step: among all ranks: 1 all-gather of ", counted(numbers, "number"),
                             " (", size_text(8 * numbers), ") from each"));
@@ -172,7 +193,7 @@ std::vector<std::string> plan_text(const RunPlan& plan) {
     lines.push_back(cat("schedule: ", plan.compute.name, ", ",
                         counted(training.microbatches, "microbatch", "microbatches"), " of ",
                         training.microbatch_sequences, " x ", training.sequence_tokens, " tokens a step, ",
-                        counted(training.samples_per_step(), "sample"), " a step"));
+                        counted(plan.samples_per_step(), "sample"), " a step"));
     lines.push_back(step_text(plan));
   }
   for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
@@ -182,8 +203,8 @@ std::vector<std::string> plan_text(const RunPlan& plan) {
       const std::span<const layers::LayerSpec> held = plan.layers_of(stage);
       layers += cat(layers.empty() ? "" : ", ", held.front().name, " to ", held.back().name);
     }
-    lines.push_back(cat("rank ", rank, ": ", stages_text(mine.stages), " of ", plan.stages(), " (", layers,
-                        "), ", counted(mine.parameters, "parameter")));
+    lines.push_back(cat(rank_word(plan), " ", rank, ": ", stages_text(mine.stages), " of ", plan.stages(),
+                        " (", layers, "), ", counted(mine.parameters, "parameter")));
   }
   if (!trains) return lines;
   add_memory_table(plan, lines);
@@ -211,6 +232,15 @@ std::string plan_json(const RunPlan& plan) {
                           {"count", tally.count},
                           {"bytes", tally.bytes}});
     }
+    Json collectives = Json::array();
+    for (const auto& [axis, traffic] : rank.collectives) {
+      for (const auto& [collective, tally] : traffic.tallies) {
+        collectives.push_back({{"axis", mesh::to_string(axis)},
+                               {"collective", comm::name_of(collective)},
+                               {"count", tally.count},
+                               {"bytes", tally.bytes}});
+      }
+    }
     const PlannedMemory& memory = rank.memory;
     ranks.push_back({{"stages", std::move(stages)},
                      {"parameters", rank.parameters},
@@ -220,8 +250,10 @@ std::string plan_json(const RunPlan& plan) {
                        {"optimizer_states", memory.optimizer_states},
                        {"kept_activations", memory.kept_activations},
                        {"buffers", memory.buffers},
+                       {"segments", memory.segments},
                        {"sum", memory.sum()}}},
-                     {"messages", std::move(messages)}});
+                     {"messages", std::move(messages)},
+                     {"collectives", std::move(collectives)}});
   }
   const mesh::MeshShape& mesh = plan.strategy.mesh;
   const Json json = {
@@ -236,7 +268,8 @@ std::string plan_json(const RunPlan& plan) {
         {"step_time", step.step_time.count()},
         {"interval", step.interval.count()},
         {"bubble_rate", step.bubble_rate}}},
-      {"all_gather_bytes", plan.ranks.size() > 1 ? 8 * step_exchange_numel(plan) : 0},
+      {"sharding_stage", plan.strategy.sharding_stage},
+      {"all_gather_bytes", mesh.world_size() > 1 ? 8 * kStepExchangeNumel : 0},
       {"kinds_of_unknown_memory", plan.kinds_of_unknown_memory},
       {"ranks", std::move(ranks)}};
   return json.dump();

@@ -122,7 +122,7 @@ void run_rank(Trainer::Options options) {
     EXPECT_EQ(witness.most_kept(),
               trainer.plan().ranks[static_cast<size_t>(trainer.rank())].memory.kept_activations);
   }
-  trainer.pipeline().barrier().wait();
+  trainer.world().barrier().wait();
 }
 
 class PlannedMemoryOf : public ::testing::TestWithParam<std::tuple<int, bool>> {};

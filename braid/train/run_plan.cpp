@@ -15,6 +15,7 @@
 #include "braid/schedule/memory.h"
 #include "braid/schedule/passes/lower.h"
 #include "braid/train/rank_model.h"
+#include "braid/train/segment_plan.h"
 
 namespace braid::train {
 namespace {
@@ -114,16 +115,10 @@ std::optional<PlannedTie> find_tie(const RunPlan& plan, const std::vector<Placed
                                 .last_made_in_forward = placed.parameter.gradient_in_forward},
                      .first_rank = schedule::place_of(plan.compute, first->stage).rank,
                      .last_rank = schedule::place_of(plan.compute, placed.stage).rank};
+    const int64_t parts = plan.holding({}).parts;
+    tie->part_numel = tensor::rounded_up(tie->numel(), tensor::kSegmentUnit * parts) / parts;
   }
   return tie;
-}
-
-/// How many parameters of each stage count in the gradient norm.
-std::vector<int64_t> count_norms(const RunPlan& plan, const std::vector<PlacedParameter>& parameters) {
-  std::vector<int64_t> counts(static_cast<size_t>(plan.stages()), 0);
-  for (const PlacedParameter& placed : parameters) ++counts[static_cast<size_t>(placed.stage)];
-  if (plan.tied) --counts[static_cast<size_t>(plan.tied->stages.last)];
-  return counts;
 }
 
 cost::MicrobatchShape microbatch_of(const config::TrainingOptions& training) {
@@ -140,8 +135,8 @@ std::string shape_text(const schedule::PipelineShape& shape) {
 
 schedule::PipelineShape shape_of(const config::Strategy& strategy, const config::TrainingOptions& training) {
   mesh::validate(strategy.mesh);
-  require<ConfigError>(strategy.mesh.world_size() == strategy.mesh.pp, mesh::to_string(strategy.mesh),
-                       ": pp is the only axis that this version of braid supports");
+  require<ConfigError>(strategy.mesh.mp == 1, mesh::to_string(strategy.mesh),
+                       ": this version of braid does not support tensor parallelism (mp)");
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   require<ConfigError>(training.microbatches <= kMost, "a step has at most ", kMost, " microbatches, got ",
                        training.microbatches);
@@ -205,15 +200,65 @@ comm::MessageTraffic step_messages(const RunPlan& plan, int32_t rank,
     add(next, here, comm::MessageKind::kGradient, plan.compute.shape.microbatches, bytes);
   }
   if (plan.tied) {
-    const int64_t gradient = plan.tied->numel() * microbatch.wide_element_bytes;
+    const int64_t gradient = plan.tied->part_numel * microbatch.wide_element_bytes;
     add(plan.tied->first_rank, plan.tied->last_rank, comm::MessageKind::kTiedGradient, 1, gradient);
     add(plan.tied->last_rank, plan.tied->first_rank, comm::MessageKind::kTiedGradient, 1, gradient);
   }
   return traffic;
 }
 
+/// What each segment keeps of a microbatch.
+std::vector<std::vector<schedule::StageMemory>> segment_memory(
+    const RunPlan& plan, const cost::MicrobatchShape& microbatch,
+    const std::vector<std::vector<tensor::Range>>& groups) {
+  std::vector<std::vector<schedule::StageMemory>> result;
+  for (int32_t stage = 0; stage < plan.stages(); ++stage) {
+    std::vector<schedule::StageMemory>& segments = result.emplace_back();
+    const std::span<const layers::LayerSpec> layers = plan.layers_of(stage);
+    for (const tensor::Range& group : groups[static_cast<size_t>(stage)]) {
+      schedule::StageMemory& sum = segments.emplace_back(schedule::StageMemory{0, 0});
+      for (int64_t i = group.begin; i < group.end; ++i) {
+        const layers::LayerSpec& layer = layers[static_cast<size_t>(i)];
+        if (!layer.saved_bytes) continue;
+        const cost::SavedBytes kept = layer.saved_bytes(microbatch);
+        sum.forward_to_backward += kept.forward_to_backward;
+        sum.backward_to_weight += kept.backward_to_weight;
+      }
+    }
+  }
+  return result;
+}
+
+/// The layers of each stage's segments.
+std::vector<std::vector<tensor::Range>> stage_groups(const RunPlan& plan,
+                                                     const cost::MicrobatchShape& microbatch) {
+  std::vector<std::vector<tensor::Range>> groups(static_cast<size_t>(plan.stages()));
+  for (int32_t rank = 0; rank < plan.compute.shape.ranks; ++rank) {
+    const RankLayout layout = lay_out_rank(plan.layers_of_rank(rank), plan.layout(), microbatch.element_bytes,
+                                           c10::Device(c10::kMeta));
+    for (int32_t chunk = 0; chunk < plan.compute.shape.chunks_per_rank; ++chunk) {
+      const int32_t stage = schedule::stage_of(plan.compute, {.rank = rank, .chunk = chunk});
+      groups[static_cast<size_t>(stage)] = layout.stages[static_cast<size_t>(chunk)].groups();
+    }
+  }
+  return groups;
+}
+
+schedule::DataAxes data_axes(const config::Strategy& strategy,
+                             const std::vector<std::vector<tensor::Range>>& groups) {
+  schedule::DataAxes data = {
+      .has_sharding = strategy.mesh.sharding > 1,
+      .has_dp = strategy.mesh.dp > 1,
+      .sharding_stage = strategy.sharding_stage,
+      .reduces_each_microbatch = strategy.reduce_timing() == config::ReduceTiming::kMicrobatch};
+  if (!data.is_on()) return {};
+  for (const std::vector<tensor::Range>& stage : groups)
+    data.segments.push_back(static_cast<int32_t>(stage.size()));
+  return data;
+}
+
 std::vector<RankPlan> plan_ranks(const RunPlan& plan, const cost::MicrobatchShape& microbatch) {
-  const std::vector<int64_t> kept = schedule::peak_memory(plan.compute, plan.memory_bytes);
+  const std::vector<int64_t> kept = schedule::peak_memory(plan.step, plan.memory_bytes);
   const std::vector<int32_t> handovers = schedule::peak_handovers(plan.step);
   const int64_t activation_bytes = microbatch.tokens() * plan.model.hidden * microbatch.element_bytes;
   const int64_t wide_bytes = microbatch.wide_element_bytes;
@@ -223,27 +268,21 @@ std::vector<RankPlan> plan_ranks(const RunPlan& plan, const cost::MicrobatchShap
     for (int32_t chunk = 0; chunk < plan.compute.shape.chunks_per_rank; ++chunk) {
       mine.stages.push_back(schedule::stage_of(plan.compute, {.rank = rank, .chunk = chunk}));
     }
-    const RankLayout layout = lay_out_rank(plan.layers_of_rank(rank), plan.segment_cut(),
-                                           microbatch.element_bytes, c10::Device(c10::kMeta));
-    int64_t numel = 0;  // of all segments
-    for (const RankLayout::Stage& stage : layout.stages) {
-      for (const tensor::SegmentLayout& segment : stage.segments) {
-        numel += segment.numel;
-        for (const tensor::Parameter* parameter : segment.members) mine.parameters += parameter->numel();
-      }
-    }
-    // AdamW has two moments of each element, and a master weight where the value itself is not that precise.
-    const int64_t states = microbatch.element_bytes < wide_bytes ? 3 : 2;
+    const RankLayout layout = lay_out_rank(plan.layers_of_rank(rank), plan.layout(), microbatch.element_bytes,
+                                           c10::Device(c10::kMeta));
+    const SegmentPlan segments = plan_segments(plan, rank, layout, microbatch);
+    mine.parameters = segments.parameters;
+    mine.collectives = segments.collectives;
     mine.memory = {
-        .weights = numel * microbatch.element_bytes,
-        .gradients = numel * wide_bytes,
-        .optimizer_states = numel * states * wide_bytes,
+        .weights = segments.held.weights,
+        .gradients = segments.held.gradients,
+        .optimizer_states = segments.held.optimizer_states,
         .kept_activations = kept[static_cast<size_t>(rank)],
-        .buffers = handovers[static_cast<size_t>(rank)] * activation_bytes + plan.model.table_bytes};
-    for (const LocalTie& tie : layout.local_ties) mine.memory.gradients += tie.user->numel() * wide_bytes;
+        .buffers = handovers[static_cast<size_t>(rank)] * activation_bytes + plan.model.table_bytes,
+        .segments = segments.held.segments};
     if (plan.tied && !plan.tied->is_local() &&
         (rank == plan.tied->first_rank || rank == plan.tied->last_rank)) {
-      mine.memory.buffers += plan.tied->numel() * wide_bytes;  // the other rank's gradient
+      mine.memory.buffers += plan.tied->part_numel * wide_bytes;  // the other rank's gradient
     }
     mine.messages = step_messages(plan, rank, microbatch);
   }
@@ -265,8 +304,23 @@ std::vector<std::span<const layers::LayerSpec>> RunPlan::layers_of_rank(int32_t 
   return result;
 }
 
-tensor::SegmentCut RunPlan::segment_cut() const {
-  return {.bytes = strategy.segment_bytes, .anchors = strategy.segment_anchors};
+LayoutOptions RunPlan::layout() const {
+  return {.cut = {.bytes = strategy.segment_bytes, .anchors = strategy.segment_anchors},
+          .parts = holding({}).parts,
+          .tied = tied ? tied->slices.front().name : std::string(),
+          .forward_gradients_apart =
+              strategy.mesh.sharding > 1 && strategy.reduce_timing() == config::ReduceTiming::kMicrobatch};
+}
+
+tensor::SegmentHolding RunPlan::holding(const mesh::Coordinates& coordinates) const {
+  if (strategy.mesh.sharding == 1) return {};
+  tensor::SegmentHolding holding = {.only_own_gradients =
+                                        strategy.reduce_timing() == config::ReduceTiming::kMicrobatch};
+  if (strategy.sharding_stage == 0) return holding;
+  holding.parts = strategy.mesh.sharding;
+  holding.part = coordinates.sharding;
+  holding.only_own_values = strategy.sharding_stage == 3;
+  return holding;
 }
 
 int64_t PlannedTie::numel() const {
@@ -294,16 +348,6 @@ std::vector<comm::Edge> edges_of(const schedule::Schedule& schedule) {
     edges.insert({.from = next, .to = here});
   }
   return {edges.begin(), edges.end()};
-}
-
-int64_t step_exchange_numel(const RunPlan& plan) {
-  int64_t most = 0;
-  for (const RankPlan& rank : plan.ranks) {
-    int64_t sum = 0;
-    for (const int32_t stage : rank.stages) sum += plan.stage_norms[static_cast<size_t>(stage)];
-    most = std::max(most, sum);
-  }
-  return kExchangedNumbers + most;
 }
 
 std::vector<tensor::Range> cut_into_stages(std::span<const layers::LayerSpec> layers,
@@ -371,13 +415,18 @@ RunPlan make_run_plan(const config::Strategy& strategy, const config::TrainingOp
   // 2. The end of the step, which depends on where the schedule puts the stages.
   const std::vector<PlacedParameter> parameters = parameters_of(plan);
   plan.tied = find_tie(plan, parameters);
-  plan.stage_norms = count_norms(plan, parameters);
   schedule::StepEnd step_end = {.norm_use = training.max_grad_norm > 0 ? schedule::NormUse::kScalesUpdate
                                                                        : schedule::NormUse::kReportedOnly};
   if (plan.tied) step_end.tied.push_back(plan.tied->stages);
-  plan.step = schedule::lower(plan.compute, {.receives = strategy.receives, .step_end = step_end});
 
-  // 3. What that takes on each rank.
+  // 3. What data ranks do together.
+  const std::vector<std::vector<tensor::Range>> groups = stage_groups(plan, microbatch);
+  plan.memory_bytes.segments = segment_memory(plan, microbatch, groups);
+  plan.step = schedule::lower(
+      plan.compute,
+      {.receives = strategy.receives, .step_end = step_end, .data = data_axes(strategy, groups)});
+
+  // 4. What that takes on each rank.
   plan.ranks = plan_ranks(plan, microbatch);
   return plan;
 }

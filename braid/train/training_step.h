@@ -34,23 +34,26 @@ struct StepOutcome {
 /// when the next step has come to its NORM, or by finish().
 class TrainingStep final : private pipeline::StepEnd {
  public:
-  /// `optimizers` has one for each chunk; `device` is the one whose memory is reported.
-  TrainingStep(const RunPlan& plan, const RankModel& model, TiedWeight& tied,
-               std::span<optim::AdamW> optimizers, comm::Communicator& pipeline, c10::Device device);
+  /// `optimizers` has one for each chunk; `world` is the group of all ranks; `device` is the one whose memory
+  /// is reported.
+  TrainingStep(const RunPlan& plan, const RankModel& model, const mesh::Coordinates& coordinates,
+               TiedWeight& tied, std::span<optim::AdamW> optimizers, comm::Communicator& world,
+               c10::Device device);
 
   /// What the executor of plan.step calls at the end of a step.
   pipeline::StepEnd& step_end() { return *this; }
 
   /// Step `step`, counted from 1, on `microbatches`. The gradient is that of the mean loss over all tokens
-  /// with a label. Returns the newest outcome that this step made known, its own or the last one's.
-  /// Collective over the pipeline: the schedule's messages and one all-gather of a few numbers per parameter;
-  /// no barrier. Throws ConfigError on every rank if a loss or a norm is not a finite number: with clipping
-  /// before any weight is touched, without it a step later.
+  /// with a label, of all data ranks. Returns the newest outcome that this step made known, its own or the
+  /// last one's. Collective over the world: the schedule's messages and one all-gather of kStepExchangeNumel
+  /// numbers; without clipping, several data ranks exchange one number more, at the beginning. No barrier.
+  /// Throws ConfigError on every rank if a loss or a norm is not a finite number: with clipping before any
+  /// weight is touched, without it a step later.
   std::optional<StepOutcome> run(pipeline::Executor& executor, int64_t step,
                                  const std::vector<pipeline::Microbatch>& microbatches,
                                  const pipeline::ActivationSpec& activation, bool stop_requested);
 
-  /// The outcome of the last step, if it is not known yet. Collective over the pipeline.
+  /// The outcome of the last step, if it is not known yet. Collective over the world.
   std::optional<StepOutcome> finish();
 
  private:
@@ -58,29 +61,32 @@ class TrainingStep final : private pipeline::StepEnd {
   void wait_reduce_tied(int32_t chunk) override;
   void norm(std::span<const layers::Loss> losses) override;
   void wait_norm() override;
-  void update(int32_t chunk) override;
+  void update(int32_t chunk, int32_t segment) override;
+
+  /// By which gradients are multiplied where only `tokens` of all tokens have a label.
+  double correction(int64_t tokens) const;
 
   /// Waits for the exchange under way and makes the outcome of it.
   StepOutcome collect();
 
+  const RankModel& model_;
   TiedWeight& tied_;
   std::span<optim::AdamW> optimizers_;
-  comm::Communicator& pipeline_;
+  comm::Communicator& world_;
   config::TrainingOptions training_;
   c10::Device device_;
-  std::vector<tensor::Parameter*> counted_;  ///< of this rank, stage after stage
-  /// Where a stage's norms stand among all that are exchanged.
-  struct StageNorms {
-    size_t rank = 0;
-    int64_t begin = 0;  ///< among the rank's
-    int64_t count = 0;
-  };
-  std::vector<StageNorms> stage_norms_;  ///< of each stage
-  int64_t numel_ = 0;                    ///< of each rank's contribution to the exchange
+  bool has_data_axes_;
+  bool counts_loss_;     ///< no other rank has the same losses
+  bool counts_squares_;  ///< no other rank has the same gradients, but for a tied weight
+  bool is_scaled_;       ///< updates wait for the norm
+  int64_t data_ranks_;
+  double expected_tokens_;  ///< of all data ranks, if all have a label
 
   int64_t step_ = 0;
   bool stop_requested_ = false;
+  std::vector<bool> has_begun_;  ///< by chunk: whether its optimizer has begun the step
   double gradient_scale_ = 1.0;
+  comm::Work tokens_;    // of each rank in the step, where updates do not wait for the exchange
   comm::Work exchange_;  // of the step exchanged_
   int64_t exchanged_ = 0;
   std::optional<StepOutcome> known_;
