@@ -101,6 +101,18 @@ std::vector<Column> columns_of(const RunPlan& plan) {
   return columns;
 }
 
+std::string_view precision_name(config::Precision precision) {
+  switch (precision) {
+    case config::Precision::kFloat32:
+      return "float32";
+    case config::Precision::kBfloat16:
+      return "bfloat16";
+    case config::Precision::kFloat16:
+      return "float16";
+  }
+  return "";
+}
+
 /// What a rank of the plan is called: one of the pipeline, which stands for all data ranks.
 std::string_view rank_word(const RunPlan& plan) {
   return plan.strategy.mesh.world_size() == plan.strategy.mesh.pp ? "rank" : "pp";
@@ -182,11 +194,11 @@ void add_messages(const RunPlan& plan, std::vector<std::string>& lines) {
 std::vector<std::string> plan_text(const RunPlan& plan) {
   const config::TrainingOptions& training = plan.training;
   std::vector<std::string> lines;
-  lines.push_back(cat("model: ", counted(parameters_of_model(plan), "parameter"), " in ",
-                      counted(std::ssize(plan.model.layers), "layer"), " (", kinds_text(plan), "), ",
-                      training.precision == config::Precision::kBfloat16
-                          ? "bfloat16 with float32 master weights"
-                          : "float32"));
+  lines.push_back(
+      cat("model: ", counted(parameters_of_model(plan), "parameter"), " in ",
+          counted(std::ssize(plan.model.layers), "layer"), " (", kinds_text(plan), "), ",
+          precision_name(training.precision),
+          training.precision == config::Precision::kFloat32 ? "" : " with float32 master weights"));
   lines.push_back(cat("ranks: ", mesh::to_string(plan.strategy.mesh)));
   const bool trains = training.max_steps > 0;
   if (trains) {
@@ -258,7 +270,7 @@ std::string plan_json(const RunPlan& plan) {
   const mesh::MeshShape& mesh = plan.strategy.mesh;
   const Json json = {
       {"parameters", parameters_of_model(plan)},
-      {"precision", plan.training.precision == config::Precision::kBfloat16 ? "bfloat16" : "float32"},
+      {"precision", precision_name(plan.training.precision)},
       {"mesh", {{"mp", mesh.mp}, {"sharding", mesh.sharding}, {"pp", mesh.pp}, {"dp", mesh.dp}}},
       {"schedule", plan.compute.name},
       {"microbatches", plan.training.microbatches},

@@ -44,11 +44,11 @@ TEST(PlanText, OfAPipelineOfTwo) {
           "rank 0: stage 0 of 2 (model.embed_tokens to model.layers.0.mlp), 9792 parameters",
           "rank 1: stage 1 of 2 (model.layers.1.self_attn to lm_head), 9824 parameters",
           "   memory     weights   gradients  optimizer states  kept activations     buffers         sum",
-          "   rank 0   39.00 KiB   39.00 KiB         78.00 KiB         81.50 KiB   13.00 KiB  250.50 KiB",
-          "   rank 1   40.00 KiB   40.00 KiB         80.00 KiB         48.62 KiB   13.00 KiB  221.62 KiB",
+          "   rank 0   40.00 KiB   40.00 KiB         80.00 KiB         81.50 KiB   13.00 KiB  254.50 KiB",
+          "   rank 1   41.00 KiB   41.00 KiB         82.00 KiB         48.62 KiB   13.00 KiB  225.62 KiB",
           "messages a step: rank 0 to rank 1: 4 activations of 4.00 KiB",
           "messages a step: rank 1 to rank 0: 4 gradients of 4.00 KiB",
-          "messages a step: among all ranks: 1 all-gather of 142 numbers (1.11 KiB) from each"));
+          "messages a step: among all ranks: 1 all-gather of 143 numbers (1.12 KiB) from each"));
 }
 
 TEST(PlanText, SaysWhatATiedWeightCosts) {

@@ -176,6 +176,13 @@ void Run::report(const StepOutcome& outcome) {
   metrics.grad_norm = outcome.grad_norm;
   metrics.tokens = outcome.tokens;
   metrics.memory = outcome.memory;
+  metrics.skipped = outcome.skipped;
+  metrics.loss_scale = outcome.loss_scale;
+  if (outcome.skipped) {
+    job_.reporter.line(cat("step ", outcome.step,
+                           " was skipped: its gradients overflowed at a loss scale of ",
+                           to_text(*outcome.loss_scale)));
+  }
   append_metrics(report::to_json(metrics));
   job_.reporter.step(metrics, max_steps);
   summary_.losses.push_back(outcome.loss);

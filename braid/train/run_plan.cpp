@@ -335,7 +335,15 @@ bool needs_times(const config::Strategy& strategy) {
 }
 
 at::ScalarType dtype_of(config::Precision precision) {
-  return precision == config::Precision::kBfloat16 ? at::kBFloat16 : at::kFloat;
+  switch (precision) {
+    case config::Precision::kFloat32:
+      return at::kFloat;
+    case config::Precision::kBfloat16:
+      return at::kBFloat16;
+    case config::Precision::kFloat16:
+      return at::kHalf;
+  }
+  throw InternalError("there is no such precision");
 }
 
 std::vector<comm::Edge> edges_of(const schedule::Schedule& schedule) {
@@ -415,8 +423,10 @@ RunPlan make_run_plan(const config::Strategy& strategy, const config::TrainingOp
   // 2. The end of the step, which depends on where the schedule puts the stages.
   const std::vector<PlacedParameter> parameters = parameters_of(plan);
   plan.tied = find_tie(plan, parameters);
-  schedule::StepEnd step_end = {.norm_use = training.max_grad_norm > 0 ? schedule::NormUse::kScalesUpdate
-                                                                       : schedule::NormUse::kReportedOnly};
+  // A float16 update waits for the norm in any case: it is not done if gradients overflowed.
+  const bool waits = training.max_grad_norm > 0 || training.precision == config::Precision::kFloat16;
+  schedule::StepEnd step_end = {.norm_use = waits ? schedule::NormUse::kScalesUpdate
+                                                  : schedule::NormUse::kReportedOnly};
   if (plan.tied) step_end.tied.push_back(plan.tied->stages);
 
   // 3. What data ranks do together.

@@ -22,7 +22,7 @@
 namespace braid::train {
 
 /// How many int64 numbers each rank contributes to the one all-gather of a step: see TrainingStep.
-inline constexpr int64_t kStepExchangeNumel = 6 + 2 * static_cast<int64_t>(ExactSum::kWords);
+inline constexpr int64_t kStepExchangeNumel = 7 + 2 * static_cast<int64_t>(ExactSum::kWords);
 
 /// A weight that two layers use.
 struct PlannedTie {

@@ -72,9 +72,9 @@ void export_weights(std::span<tensor::Parameter* const> parameters, const std::f
   }
   pipeline.barrier().wait();
   if (pipeline.index() == 0) {
-    const bool bf16 = parameters.front()->value.scalar_type() == at::kBFloat16;
-    checkpoint::write_text_file(directory / "config.json",
-                                config::model_config_to_json(config, bf16 ? "bfloat16" : "float32"));
+    const at::ScalarType dtype = parameters.front()->value.scalar_type();
+    const char* name = dtype == at::kBFloat16 ? "bfloat16" : dtype == at::kHalf ? "float16" : "float32";
+    checkpoint::write_text_file(directory / "config.json", config::model_config_to_json(config, name));
     checkpoint::write_hf_index(directory, plan);
   }
   pipeline.barrier().wait();

@@ -9,6 +9,7 @@
 #include "braid/comm/communicator.h"
 #include "braid/config/training_options.h"
 #include "braid/optim/adamw.h"
+#include "braid/optim/loss_scaler.h"
 #include "braid/pipeline/executor.h"
 #include "braid/report/step_metrics.h"
 #include "braid/train/rank_model.h"
@@ -21,7 +22,9 @@ namespace braid::train {
 struct StepOutcome {
   int64_t step = 0;
   double loss = 0;                         ///< mean over the step's tokens
-  double grad_norm = 0;                    ///< before clipping
+  double grad_norm = 0;                    ///< before clipping; not finite if the step was skipped
+  bool skipped = false;                    ///< float16: gradients overflowed, and no weight was touched
+  std::optional<double> loss_scale;        ///< float16: that of this step
   int64_t tokens = 0;                      ///< that carried a loss
   bool stop_requested = false;             ///< by any rank
   std::vector<report::RankMemory> memory;  ///< of every rank, as it was before the update
@@ -48,7 +51,8 @@ class TrainingStep final : private pipeline::StepEnd {
   /// last one's. Collective over the world: the schedule's messages and one all-gather of kStepExchangeNumel
   /// numbers; without clipping, several data ranks exchange one number more, at the beginning. No barrier.
   /// Throws ConfigError on every rank if a loss or a norm is not a finite number: with clipping before any
-  /// weight is touched, without it a step later.
+  /// weight is touched, without it a step later. In float16 such a step is skipped, and the loss is scaled
+  /// less; only where it cannot be is that an error, which names the layer.
   std::optional<StepOutcome> run(pipeline::Executor& executor, int64_t step,
                                  const std::vector<pipeline::Microbatch>& microbatches,
                                  const pipeline::ActivationSpec& activation, bool stop_requested);
@@ -68,17 +72,25 @@ class TrainingStep final : private pipeline::StepEnd {
 
   /// Waits for the exchange under way and makes the outcome of it.
   StepOutcome collect();
+  void require_finite(const StepOutcome& outcome, int64_t overflowed_layer) const;
 
+  /// The last layer of the model, by number, in whose gradients this rank finds a number that is not finite;
+  /// -1 if there is none.
+  int64_t last_overflowed_layer() const;
+
+  const RunPlan& plan_;
   const RankModel& model_;
   TiedWeight& tied_;
   std::span<optim::AdamW> optimizers_;
   comm::Communicator& world_;
   config::TrainingOptions training_;
   c10::Device device_;
+  mesh::Coordinates coordinates_;
   bool has_data_axes_;
-  bool counts_loss_;     ///< no other rank has the same losses
-  bool counts_squares_;  ///< no other rank has the same gradients, but for a tied weight
-  bool is_scaled_;       ///< updates wait for the norm
+  bool counts_loss_;                         ///< no other rank has the same losses
+  bool counts_squares_;                      ///< no other rank has the same gradients, but for a tied weight
+  bool is_scaled_;                           ///< updates wait for the norm
+  std::optional<optim::LossScaler> scaler_;  ///< float16
   int64_t data_ranks_;
   double expected_tokens_;  ///< of all data ranks, if all have a label
 
