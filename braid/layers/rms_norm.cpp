@@ -9,7 +9,10 @@ namespace braid::layers {
 
 RmsNorm::RmsNorm(const Options& options)
     : weight_(tensor::declare_parameter({tensor::whole_tensor(options.name, {options.hidden})})),
-      eps_(options.eps) {}
+      eps_(options.eps) {
+  weight_.copies = options.place.mp_degree;
+  weight_.partial_over = options.place.sequence_parallel ? options.place.mp_degree : 1;
+}
 
 at::Tensor RmsNorm::forward(const at::Tensor& x, Saved* saved) {
   auto result = kernels::rms_norm(as_rows(x), weight_.value, eps_);

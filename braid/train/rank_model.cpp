@@ -57,7 +57,8 @@ RankLayout lay_out_rank(std::span<const std::span<const layers::LayerSpec>> stag
   std::vector<tensor::Parameter*> owners;
   for (const std::span<const layers::LayerSpec> specs : stages) {
     RankLayout::Stage& stage = result.stages.emplace_back();
-    for (const layers::LayerSpec& spec : specs) stage.layers.push_back(spec.make(device));
+    for (const layers::LayerSpec& spec : specs)
+      stage.layers.push_back(layers::make_layer(spec, {.device = device}));
     std::vector<tensor::LayerParameters> by_layer = layers::parameters_by_layer(stage.layers, specs);
     for (tensor::LayerParameters& layer : by_layer) {
       for (tensor::Parameter* parameter : layer.parameters) {

@@ -32,12 +32,14 @@ LayerSpec layer_with(const std::string& name, std::vector<std::vector<tensor::Te
   };
   LayerSpec spec = {.name = name, .kind = name};
   if (is_loss) {
-    spec.make = [](c10::Device) -> std::unique_ptr<layers::Layer> {
+    spec.make = [](const layers::Placement&) -> std::unique_ptr<layers::Layer> {
       return std::make_unique<layers::AutogradLossLayer>(
           [](const at::Tensor& x, const at::Tensor&) { return x; }, std::vector<layers::NamedLeaf>{});
     };
   } else {
-    spec.make = [weights = std::move(weights)](c10::Device) { return std::make_unique<Weights>(weights); };
+    spec.make = [weights = std::move(weights)](const layers::Placement&) {
+      return std::make_unique<Weights>(weights);
+    };
   }
   return spec;
 }

@@ -44,6 +44,11 @@ void swiglu_backward(const at::Tensor& dy, const at::Tensor& gate_up, const at::
 LossSum softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& targets,
                               std::optional<double> grad_scale);
 
+void softmax_part_statistics(const at::Tensor& logits, const at::Tensor& targets, int64_t begin,
+                             const at::Tensor& statistics);
+void softmax_part_gradient_(const at::Tensor& logits, const at::Tensor& targets, int64_t begin,
+                            const at::Tensor& max_sum, double grad_scale);
+
 void adamw_(const at::Tensor& master, const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq,
             const at::Tensor& grad, const at::Tensor& value, const AdamWStep& step);
 

@@ -50,6 +50,16 @@ LossSum softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& target
   return aten::softmax_cross_entropy(logits, targets, grad_scale);
 }
 
+void softmax_part_statistics(const at::Tensor& logits, const at::Tensor& targets, int64_t begin,
+                             const at::Tensor& statistics) {
+  aten::softmax_part_statistics(logits, targets, begin, statistics);
+}
+
+void softmax_part_gradient_(const at::Tensor& logits, const at::Tensor& targets, int64_t begin,
+                            const at::Tensor& max_sum, double grad_scale) {
+  aten::softmax_part_gradient_(logits, targets, begin, max_sum, grad_scale);
+}
+
 void adamw_(const at::Tensor& master, const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq,
             const at::Tensor& grad, const at::Tensor& value, const AdamWStep& step) {
   aten::adamw_(master, exp_avg, exp_avg_sq, grad, value, step);
