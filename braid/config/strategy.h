@@ -22,6 +22,8 @@ struct Strategy {
   int32_t sharding_stage = 1;  ///< of what each sharding rank has only its part: see schedule::DataAxes
   /// Unset: once a step for stages 0 and 1, with each microbatch for 2 and 3.
   std::optional<ReduceTiming> sharding_reduce = {};
+  bool sequence_parallel =
+      false;  ///< between layers each mp rank has its part of the rows; no effect where mp is 1
   int32_t chunks_per_rank = 1;
   std::string schedule_mode = "1F1B";            ///< one of schedule::modes()
   std::optional<schedule::Schedule> schedule;    ///< compute actions, used in place of a mode

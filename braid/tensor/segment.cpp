@@ -77,13 +77,19 @@ std::vector<SegmentLayout> lay_out_segments(std::span<const LayerParameters> lay
     const auto group = static_cast<int32_t>(begins.size()) - 1;
     for (Parameter* parameter : layer.parameters) {
       if (std::ranges::count(layer.apart, parameter) > 0) {
-        add(layouts.emplace_back(SegmentLayout{.group = group, .is_apart = true}), parameter);
+        add(layouts.emplace_back(
+                SegmentLayout{.group = group, .is_apart = true, .partial_over = parameter->partial_over}),
+            parameter);
         continue;
       }
       // The group's segment of parameters that do not stand apart.
-      auto mine = std::ranges::find_if(
-          layouts, [&](const SegmentLayout& layout) { return layout.group == group && !layout.is_apart; });
-      if (mine == layouts.end()) mine = layouts.insert(layouts.end(), SegmentLayout{.group = group});
+      auto mine = std::ranges::find_if(layouts, [&](const SegmentLayout& layout) {
+        return layout.group == group && !layout.is_apart && layout.partial_over == parameter->partial_over;
+      });
+      if (mine == layouts.end()) {
+        mine = layouts.insert(layouts.end(),
+                              SegmentLayout{.group = group, .partial_over = parameter->partial_over});
+      }
       add(*mine, parameter);
     }
   }

@@ -41,15 +41,17 @@ struct LayerParameters {
 struct SegmentLayout {
   std::vector<Parameter*> members;
   std::vector<int64_t> offsets;  ///< of each member, ascending
-  int64_t numel = 0;      ///< of either buffer, padding included: a multiple of kSegmentUnit for each part
-  int32_t group = 0;      ///< of layers, in the order of the layers: several segments may share one
-  Range layers;           ///< the group, by position among those that were laid out
-  bool is_apart = false;  ///< holds one parameter that stands apart
+  int64_t numel = 0;         ///< of either buffer, padding included: a multiple of kSegmentUnit for each part
+  int32_t group = 0;         ///< of layers, in the order of the layers: several segments may share one
+  Range layers;              ///< the group, by position among those that were laid out
+  bool is_apart = false;     ///< holds one parameter that stands apart
+  int32_t partial_over = 1;  ///< of all members, see Parameter
 };
 
 /// The division of `layers`' parameters into segments, with values of `element_bytes` per element, each of
 /// which can be divided into `parts` equal parts. A parameter that stands apart belongs to the same group of
-/// layers as its layer's others. Pure: the parameters need no memory yet.
+/// layers as its layer's others; so do those whose gradients are partial sums, which share a segment of their
+/// own. Pure: the parameters need no memory yet.
 std::vector<SegmentLayout> lay_out_segments(std::span<const LayerParameters> layers, const SegmentCut& cut,
                                             int64_t element_bytes, int64_t parts = 1);
 

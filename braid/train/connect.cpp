@@ -41,13 +41,18 @@ std::unique_ptr<comm::PipelineLink> connect_link(const RunPlan& plan, const Rank
   const auto add = [&](const comm::MessageFormat& format) {
     if (std::ranges::find(formats, format) == formats.end()) formats.push_back(format);
   };
+  mesh::Coordinates tied_place = groups.coordinates;
+  if (plan.tied) tied_place.pp = plan.tied->first_rank;
+  const int64_t own_tokens = plan.microbatch().sequence_parallel
+                                 ? training.sequence_tokens / plan.strategy.mesh.mp
+                                 : training.sequence_tokens;
   for (const int64_t sequences : {training.microbatch_sequences, training.evaluation_sequences}) {
     if (sequences > 0) {
-      add({.dtype = dtype, .numel = sequences * training.sequence_tokens * plan.model.hidden});
+      add({.dtype = dtype, .numel = sequences * own_tokens * plan.model.hidden});
     }
   }
   if (plan.tied) {
-    add({.dtype = tensor::main_dtype(dtype), .numel = plan.tied->part_numel});
+    add({.dtype = tensor::main_dtype(dtype), .numel = plan.rank_at(tied_place).tied_numel});
     if (!plan.tied->is_local()) {
       edges.insert({.from = plan.tied->first_rank, .to = plan.tied->last_rank});
       edges.insert({.from = plan.tied->last_rank, .to = plan.tied->first_rank});

@@ -124,7 +124,8 @@ Result run(const Case& c) {
     trainer.world().barrier().wait();
     const std::lock_guard lock(mutex);
     for (const tensor::Parameter* parameter : trainer.parameters()) {
-      const auto [found, is_new] = result.weights.try_emplace(parameter->name, parameter->value.clone());
+      const std::string name = cat(parameter->name, " of mp ", trainer.coordinates().mp);
+      const auto [found, is_new] = result.weights.try_emplace(name, parameter->value.clone());
       EXPECT_TRUE(at::equal(found->second, parameter->value))
           << parameter->name << " differs between data ranks";
     }
@@ -194,6 +195,18 @@ class DataAxes : public ::testing::TestWithParam<std::tuple<bool, bool>> {
   // products of both signs, by about as much, and the mean over 100 and more tokens by less.
   double loss_bound() const { return std::get<0>(GetParam()) ? 0x1p-8 : 32 * 0x1p-24; }
   // Of the first norm: 8 additions in float32 for each element.
+  // Each product of the forward pass is summed in two halves: an ulp of the dtype in each of a dozen layers
+  // moves the loss by some ulps, the gradients' norm by more, and later steps as in expect_close.
+  void expect_close_after_other_sums(const Result& got, const Result& expected) const {
+    const double ulp = std::get<0>(GetParam()) ? 0x1p-8 : 0x1p-24;
+    EXPECT_EQ(got.tokens, expected.tokens);
+    EXPECT_NEAR(got.losses.front(), expected.losses.front(), 4 * ulp * expected.losses.front());
+    EXPECT_NEAR(got.norms.front(), expected.norms.front(), 16 * ulp * expected.norms.front());
+    for (size_t i = 1; i < expected.losses.size(); ++i) {
+      EXPECT_NEAR(got.losses[i], expected.losses[i], 2 * loss_bound() * expected.losses[i])
+          << "step " << i + 1;
+    }
+  }
   static constexpr double kNormBound = 8 * 0x1p-24;
 };
 
@@ -257,6 +270,45 @@ TEST_P(DataAxes, TheLossIsOverAllTokensOfAllDataRanks) {
   }
 }
 
+// Products are cut: their sums have another order. Everything else is as with one mp rank.
+TEST_P(DataAxes, MpIsOneRanksTrainingWithinRounding) {
+  const Result expected = run(on_one_rank(make(strategy_of({.mp = 2}, 1))));
+  for (const bool sequence_parallel : {false, true}) {
+    for (const mesh::MeshShape& mesh : {mesh::MeshShape{.mp = 2}, {.mp = 2, .pp = 2}}) {
+      config::Strategy strategy = strategy_of(mesh, 1);
+      strategy.sequence_parallel = sequence_parallel;
+      strategy.schedule_mode = mesh.pp == 1 ? "1F1B" : "ZBH1";
+      SCOPED_TRACE(cat(mesh::to_string(mesh), sequence_parallel ? ", sequence parallel" : ""));
+      expect_close_after_other_sums(run(make(strategy)), expected);
+    }
+  }
+}
+
+// With mp, too, neither the pipeline nor the stages change a bit.
+TEST_P(DataAxes, AllAxesTogetherKeepThePromises) {
+  for (const bool sequence_parallel : {false, true}) {
+    const auto strategy = [&](mesh::MeshShape mesh, int32_t stage, const char* mode, int32_t chunks) {
+      config::Strategy result = strategy_of(mesh, stage);
+      result.sequence_parallel = sequence_parallel;
+      result.schedule_mode = mode;
+      result.chunks_per_rank = chunks;
+      return make(result);
+    };
+    const auto expect_bits_of = [](const Case& c, const Result& expected) {
+      SCOPED_TRACE(::testing::PrintToString(c));
+      expect_same_bits(run(c), expected);
+    };
+    const Result one = run(strategy({.mp = 2, .sharding = 2}, 1, "1F1B", 1));
+    expect_bits_of(strategy({.mp = 2, .sharding = 2}, 0, "1F1B", 1), one);
+    expect_bits_of(strategy({.mp = 2, .sharding = 2, .pp = 2}, 1, "ZBH1", 1), one);
+    expect_bits_of(strategy({.mp = 2, .sharding = 2, .pp = 2}, 1, "VPP", 2), one);
+    const Result two = run(strategy({.mp = 2, .sharding = 2}, 2, "1F1B", 1));
+    expect_bits_of(strategy({.mp = 2, .sharding = 2, .pp = 2}, 3, "ZBVPP", 2), two);
+    const Case all = strategy({.mp = 2, .sharding = 2, .pp = 2, .dp = 2}, 1, "VPP", 2);
+    expect_close_after_other_sums(run(all), run(on_one_rank(all)));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, DataAxes, ::testing::Combine(::testing::Bool(), ::testing::Bool()));
 
 /// Holds what a rank has after every action but those that end a step against the plan. From the start of a
@@ -266,9 +318,9 @@ class MemoryWitness final : public pipeline::Observer {
   MemoryWitness(const Trainer& trainer, int64_t before)
       : trainer_(trainer), plan_(trainer.plan()), before_(before) {
     const int64_t element_bytes = plan_.training.precision == config::Precision::kBfloat16 ? 2 : 4;
-    microbatch_ = {.sequences = kSequences, .sequence_tokens = kTokens, .element_bytes = element_bytes};
-    message_bytes_ = microbatch_.tokens() * plan_.model.hidden * element_bytes;
-    const RankPlan& mine = plan_.ranks[static_cast<size_t>(trainer.rank())];
+    microbatch_ = plan_.microbatch(trainer.coordinates().mp);
+    message_bytes_ = microbatch_.own_tokens() * plan_.model.hidden * element_bytes;
+    const RankPlan& mine = plan_.rank_at(trainer.coordinates());
     std::set<int> neighbours;
     for (const auto& [route, tally] : mine.messages.tallies) neighbours.insert(route.peer);
     const int64_t most_travelling = schedule::peak_handovers(plan_.step)[static_cast<size_t>(trainer.rank())];
@@ -276,7 +328,7 @@ class MemoryWitness final : public pipeline::Observer {
                 mine.memory.buffers - most_travelling * message_bytes_ +
                 tensor::kAllocationUnitBytes * std::ssize(neighbours);
     const RankLayout layout = lay_out_rank(plan_.layers_of_rank(trainer.rank()), plan_.layout(),
-                                           element_bytes, c10::Device(c10::kMeta));
+                                           element_bytes, layers::placement_of(microbatch_));
     segments_ = segment_bytes(plan_, trainer.rank(), layout, microbatch_);
   }
 
@@ -341,14 +393,17 @@ std::vector<config::Strategy> many_strategies() {
   for (const mesh::MeshShape& mesh : {mesh::MeshShape{.sharding = 2},
                                       {.sharding = 2, .pp = 2},
                                       {.pp = 2, .dp = 2},
-                                      {.sharding = 2, .pp = 2, .dp = 2}}) {
+                                      {.sharding = 2, .pp = 2, .dp = 2},
+                                      {.mp = 2, .pp = 2},
+                                      {.mp = 2, .sharding = 2, .pp = 2}}) {
     for (const int32_t stage : {0, 1, 2, 3}) {
-      if (mesh.sharding == 1 && stage > 0) continue;
+      if (mesh.sharding == 1 && stage > (mesh.mp > 1 ? 1 : 0)) continue;
       for (const ReduceTiming timing : {ReduceTiming::kStep, ReduceTiming::kMicrobatch}) {
         config::Strategy strategy = strategy_of(mesh, stage, timing);
         strategy.schedule_mode = std::array{"1F1B", "ZBH1", "ZBVPP"}[all.size() % 3];
         if (strategy.schedule_mode == "ZBVPP") strategy.chunks_per_rank = mesh.pp == 1 ? 1 : 2;
         if (mesh.pp == 1) strategy.schedule_mode = "1F1B";
+        strategy.sequence_parallel = all.size() % 2 == 1;
         all.push_back(strategy);
       }
     }
@@ -379,7 +434,7 @@ TEST(DataAxesPlan, BytesAndMessagesAreThoseOfThePlan) {
       }
       const int64_t before = tensor::memory_stats().allocated_bytes;
       Trainer trainer(options);
-      const RankPlan& planned = trainer.plan().ranks[static_cast<size_t>(trainer.rank())];
+      const RankPlan& planned = trainer.plan().rank_at(trainer.coordinates());
       for (const std::vector<pipeline::Microbatch>& mine : steps) {
         MemoryWitness witness(trainer, before);
         const comm::CollectiveTraffic world_before = trainer.world().traffic();

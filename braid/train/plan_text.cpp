@@ -28,8 +28,14 @@ StepPrediction predict(const RunPlan& plan) {
 
 int64_t parameters_of_model(const RunPlan& plan) {
   int64_t sum = 0;
-  for (const RankPlan& rank : plan.ranks) sum += rank.parameters;
-  return plan.tied && !plan.tied->is_local() ? sum - plan.tied->numel() : sum;
+  for (const layers::LayerSpec& spec : plan.model.layers) {
+    const std::unique_ptr<layers::Layer> layer = layers::make_without_data(spec);
+    for (const tensor::Parameter* parameter : layers::parameters_of(*layer)) {
+      for (const tensor::TensorSlice& slice : parameter->slices) sum += slice.numel();
+    }
+  }
+  if (plan.tied) sum -= plan.tied->whole_numel();
+  return sum;
 }
 
 /// "1 embedding, 8 attention, 8 mlp, 1 head".
@@ -113,9 +119,31 @@ std::string_view precision_name(config::Precision precision) {
   return "";
 }
 
-/// What a rank of the plan is called: one of the pipeline, which stands for all data ranks.
-std::string_view rank_word(const RunPlan& plan) {
-  return plan.strategy.mesh.world_size() == plan.strategy.mesh.pp ? "rank" : "pp";
+/// A place in RunPlan::ranks, and what it is called.
+struct ShownRank {
+  size_t index = 0;
+  std::string name;
+};
+
+/// What ranks of a pipeline alone are called is "rank 1"; with other axes "pp 1" stands for all data ranks,
+/// and for all mp ranks that differ in nothing from the first.
+std::string name_of_rank(const RunPlan& plan, int32_t pp, int32_t mp) {
+  if (plan.strategy.mesh.world_size() == plan.strategy.mesh.pp) return cat("rank ", pp);
+  return mp == 0 ? cat("pp ", pp) : cat("pp ", pp, " mp ", mp);
+}
+
+std::vector<ShownRank> shown_ranks(const RunPlan& plan) {
+  std::vector<ShownRank> shown;
+  const int32_t degree = plan.strategy.mesh.mp;
+  for (int32_t pp = 0; pp < plan.strategy.mesh.pp; ++pp) {
+    const RankPlan& first = plan.rank_at({.pp = pp});
+    for (int32_t mp = 0; mp < degree; ++mp) {
+      const RankPlan& mine = plan.rank_at({.mp = mp, .pp = pp});
+      const bool is_new = mp == 0 || mine.parameters != first.parameters || mine.memory != first.memory;
+      if (is_new) shown.push_back({static_cast<size_t>(pp * degree + mp), name_of_rank(plan, pp, mp)});
+    }
+  }
+  return shown;
 }
 
 void add_memory_table(const RunPlan& plan, std::vector<std::string>& lines) {
@@ -128,9 +156,9 @@ void add_memory_table(const RunPlan& plan, std::vector<std::string>& lines) {
   std::string header = right("memory", 9);
   for (const Column& column : columns) header += right(column.name, width(column.name));
   lines.push_back(header + right("sum", kLeast));
-  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    const PlannedMemory& memory = plan.ranks[rank].memory;
-    std::string line = right(cat(rank_word(plan), " ", rank), 9);
+  for (const auto& [index, name] : shown_ranks(plan)) {
+    const PlannedMemory& memory = plan.ranks[index].memory;
+    std::string line = right(name, 9);
     for (const Column& column : columns) line += right(size_text(memory.*column.bytes), width(column.name));
     lines.push_back(line + right(size_text(memory.sum()), kLeast));
   }
@@ -165,20 +193,18 @@ std::string_view kind_key(comm::MessageKind kind) {
 }
 
 void add_messages(const RunPlan& plan, std::vector<std::string>& lines) {
-  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    for (const auto& [route, tally] : plan.ranks[rank].messages.tallies) {
+  for (const auto& [index, name] : shown_ranks(plan)) {
+    for (const auto& [route, tally] : plan.ranks[index].messages.tallies) {
       if (route.direction != comm::Direction::kSend) continue;  // each is received where it is sent to
-      lines.push_back(cat("messages a step: ", rank_word(plan), " ", rank, " to ", rank_word(plan), " ",
-                          route.peer, ": ", kind_text(route.kind, tally.count), " of ",
-                          size_text(tally.bytes / tally.count)));
+      lines.push_back(cat("messages a step: ", name, " to ", name_of_rank(plan, route.peer, 0), ": ",
+                          kind_text(route.kind, tally.count), " of ", size_text(tally.bytes / tally.count)));
     }
   }
-  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    for (const auto& [axis, traffic] : plan.ranks[rank].collectives) {
+  for (const auto& [index, name] : shown_ranks(plan)) {
+    for (const auto& [axis, traffic] : plan.ranks[index].collectives) {
       for (const auto& [collective, tally] : traffic.tallies) {
-        lines.push_back(cat("messages a step: ", rank_word(plan), " ", rank, " over ", mesh::to_string(axis),
-                            ": ", tally.count, " x ", comm::name_of(collective), ", ", size_text(tally.bytes),
-                            " sent"));
+        lines.push_back(cat("messages a step: ", name, " over ", mesh::to_string(axis), ": ", tally.count,
+                            " x ", comm::name_of(collective), ", ", size_text(tally.bytes), " sent"));
       }
     }
   }
@@ -208,15 +234,15 @@ std::vector<std::string> plan_text(const RunPlan& plan) {
                         counted(plan.samples_per_step(), "sample"), " a step"));
     lines.push_back(step_text(plan));
   }
-  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    const RankPlan& mine = plan.ranks[rank];
+  for (const auto& [index, name] : shown_ranks(plan)) {
+    const RankPlan& mine = plan.ranks[index];
     std::string layers;
     for (const int32_t stage : mine.stages) {
       const std::span<const layers::LayerSpec> held = plan.layers_of(stage);
       layers += cat(layers.empty() ? "" : ", ", held.front().name, " to ", held.back().name);
     }
-    lines.push_back(cat(rank_word(plan), " ", rank, ": ", stages_text(mine.stages), " of ", plan.stages(),
-                        " (", layers, "), ", counted(mine.parameters, "parameter")));
+    lines.push_back(cat(name, ": ", stages_text(mine.stages), " of ", plan.stages(), " (", layers, "), ",
+                        counted(mine.parameters, "parameter")));
   }
   if (!trains) return lines;
   add_memory_table(plan, lines);

@@ -266,9 +266,9 @@ void Run::report_whole_training(Seconds elapsed) const {
 void Run::export_model() {
   const std::filesystem::path directory = std::filesystem::path(job_.options.output_dir) / "hf";
   trainer_.gather_values();
-  // Data ranks have the same weights: the first writes them.
-  export_weights(trainer_.data_rank() == 0 ? trainer_.parameters() : std::vector<tensor::Parameter*>(),
-                 directory, job_.model, trainer_.world());
+  std::vector<tensor::SliceValues> tensors = whole_tensors(trainer_.parameters(), trainer_.mp());
+  if (trainer_.data_rank() != 0) tensors.clear();  // data ranks have the same: the first writes them
+  export_weights(tensors, directory, job_.model, trainer_.world());
   trainer_.release_values();
   job_.reporter.line(cat("model exported to ", directory.string()));
 }

@@ -52,13 +52,12 @@ std::vector<tensor::Range> RankLayout::Stage::groups() const {
 }
 
 RankLayout lay_out_rank(std::span<const std::span<const layers::LayerSpec>> stages,
-                        const LayoutOptions& options, int64_t element_bytes, c10::Device device) {
+                        const LayoutOptions& options, int64_t element_bytes, const layers::Placement& place) {
   RankLayout result;
   std::vector<tensor::Parameter*> owners;
   for (const std::span<const layers::LayerSpec> specs : stages) {
     RankLayout::Stage& stage = result.stages.emplace_back();
-    for (const layers::LayerSpec& spec : specs)
-      stage.layers.push_back(layers::make_layer(spec, {.device = device}));
+    for (const layers::LayerSpec& spec : specs) stage.layers.push_back(layers::make_layer(spec, place));
     std::vector<tensor::LayerParameters> by_layer = layers::parameters_by_layer(stage.layers, specs);
     for (tensor::LayerParameters& layer : by_layer) {
       for (tensor::Parameter* parameter : layer.parameters) {
@@ -95,10 +94,10 @@ void hold_own_values(RankModel& model) {
 }
 
 RankModel make_rank_model(std::span<const std::span<const layers::LayerSpec>> stages,
-                          const LayoutOptions& layout, at::TensorOptions options,
+                          const LayoutOptions& layout, const layers::Placement& place, at::ScalarType dtype,
                           const tensor::SegmentHolding& holding) {
-  RankLayout laid_out =
-      lay_out_rank(stages, layout, static_cast<int64_t>(options.dtype().itemsize()), options.device());
+  const at::TensorOptions options = at::TensorOptions(place.device).dtype(dtype);
+  RankLayout laid_out = lay_out_rank(stages, layout, static_cast<int64_t>(c10::elementSize(dtype)), place);
   RankModel result = {.stages = {}, .local_ties = std::move(laid_out.local_ties)};
   for (RankLayout::Stage& stage : laid_out.stages) {
     StageModel& made = result.stages.emplace_back();

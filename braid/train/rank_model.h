@@ -64,16 +64,16 @@ struct LayoutOptions {
   bool forward_gradients_apart = false;  ///< parameters whose gradient F makes have segments of their own
 };
 
-/// The layers of `stages`, each a range of a model's specs, made for `device`, and how their parameters will
+/// The layers of `stages`, each a range of a model's specs, made for `place`, and how their parameters will
 /// lie in memory, values taking `element_bytes` an element.
 RankLayout lay_out_rank(std::span<const std::span<const layers::LayerSpec>> stages,
-                        const LayoutOptions& options, int64_t element_bytes, c10::Device device);
+                        const LayoutOptions& options, int64_t element_bytes, const layers::Placement& place);
 
-/// The layers of `stages`, each a range of a model's specs, with undefined weights in `options`' dtype and
-/// device. Tied parameters of one rank share their value. All values are there, also where `holding` keeps a
+/// The layers of `stages`, each a range of a model's specs, made for `place`, with undefined weights of
+/// `dtype`. Tied parameters of one rank share their value. All values are there, also where `holding` keeps a
 /// part of them: hold_own_values ends that.
 RankModel make_rank_model(std::span<const std::span<const layers::LayerSpec>> stages,
-                          const LayoutOptions& layout, at::TensorOptions options,
+                          const LayoutOptions& layout, const layers::Placement& place, at::ScalarType dtype,
                           const tensor::SegmentHolding& holding = {});
 
 /// Keeps this rank's part of all values alone.

@@ -15,7 +15,7 @@
 #include "braid/schedule/memory.h"
 #include "braid/schedule/passes/lower.h"
 #include "braid/train/rank_model.h"
-#include "braid/train/segment_plan.h"
+#include "braid/train/rank_plan.h"
 
 namespace braid::train {
 namespace {
@@ -86,7 +86,8 @@ std::vector<PlacedParameter> parameters_of(const RunPlan& plan) {
   std::vector<PlacedParameter> all;
   for (int32_t stage = 0; stage < plan.stages(); ++stage) {
     for (const layers::LayerSpec& spec : plan.layers_of(stage)) {
-      const std::unique_ptr<layers::Layer> layer = layers::make_without_data(spec);
+      const std::unique_ptr<layers::Layer> layer =
+          layers::make_without_data(spec, layers::placement_of(plan.microbatch()));
       for (const tensor::Parameter* parameter : layers::parameters_of(*layer))
         all.push_back({stage, *parameter});
     }
@@ -115,17 +116,8 @@ std::optional<PlannedTie> find_tie(const RunPlan& plan, const std::vector<Placed
                                 .last_made_in_forward = placed.parameter.gradient_in_forward},
                      .first_rank = schedule::place_of(plan.compute, first->stage).rank,
                      .last_rank = schedule::place_of(plan.compute, placed.stage).rank};
-    const int64_t parts = plan.holding({}).parts;
-    tie->part_numel = tensor::rounded_up(tie->numel(), tensor::kSegmentUnit * parts) / parts;
   }
   return tie;
-}
-
-cost::MicrobatchShape microbatch_of(const config::TrainingOptions& training) {
-  return {.sequences = training.microbatch_sequences,
-          .sequence_tokens = training.sequence_tokens,
-          .element_bytes = static_cast<int64_t>(c10::elementSize(dtype_of(training.precision))),
-          .wide_element_bytes = 4};
 }
 
 std::string shape_text(const schedule::PipelineShape& shape) {
@@ -135,8 +127,9 @@ std::string shape_text(const schedule::PipelineShape& shape) {
 
 schedule::PipelineShape shape_of(const config::Strategy& strategy, const config::TrainingOptions& training) {
   mesh::validate(strategy.mesh);
-  require<ConfigError>(strategy.mesh.mp == 1, mesh::to_string(strategy.mesh),
-                       ": this version of braid does not support tensor parallelism (mp)");
+  require<ConfigError>(!strategy.sequence_parallel || training.sequence_tokens % strategy.mesh.mp == 0,
+                       "sequence parallelism cuts sequences into equal parts: ", training.sequence_tokens,
+                       " tokens are not divisible by an mp degree of ", strategy.mesh.mp);
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   require<ConfigError>(training.microbatches <= kMost, "a step has at most ", kMost, " microbatches, got ",
                        training.microbatches);
@@ -178,35 +171,6 @@ void require_anchors(const config::Strategy& strategy, std::span<const layers::L
   }
 }
 
-/// What a rank sends and receives over the pipeline's links in a step: an activation and a gradient for each
-/// microbatch and boundary between stages of two ranks, and a tied weight's gradient both ways.
-comm::MessageTraffic step_messages(const RunPlan& plan, int32_t rank,
-                                   const cost::MicrobatchShape& microbatch) {
-  comm::MessageTraffic traffic;
-  const auto add = [&](int32_t from, int32_t to, comm::MessageKind kind, int64_t count, int64_t bytes) {
-    for (const auto& [here, direction, peer] :
-         {std::tuple(from, comm::Direction::kSend, to), std::tuple(to, comm::Direction::kReceive, from)}) {
-      if (here != rank || from == to) continue;
-      comm::Tally& tally = traffic.tallies[{.direction = direction, .peer = peer, .kind = kind}];
-      tally.count += count;
-      tally.bytes += count * bytes;
-    }
-  };
-  const int64_t bytes = microbatch.tokens() * plan.model.hidden * microbatch.element_bytes;
-  for (int32_t stage = 0; stage + 1 < plan.stages(); ++stage) {
-    const int32_t here = schedule::place_of(plan.compute, stage).rank;
-    const int32_t next = schedule::place_of(plan.compute, stage + 1).rank;
-    add(here, next, comm::MessageKind::kActivation, plan.compute.shape.microbatches, bytes);
-    add(next, here, comm::MessageKind::kGradient, plan.compute.shape.microbatches, bytes);
-  }
-  if (plan.tied) {
-    const int64_t gradient = plan.tied->part_numel * microbatch.wide_element_bytes;
-    add(plan.tied->first_rank, plan.tied->last_rank, comm::MessageKind::kTiedGradient, 1, gradient);
-    add(plan.tied->last_rank, plan.tied->first_rank, comm::MessageKind::kTiedGradient, 1, gradient);
-  }
-  return traffic;
-}
-
 /// What each segment keeps of a microbatch.
 std::vector<std::vector<schedule::StageMemory>> segment_memory(
     const RunPlan& plan, const cost::MicrobatchShape& microbatch,
@@ -235,7 +199,7 @@ std::vector<std::vector<tensor::Range>> stage_groups(const RunPlan& plan,
   std::vector<std::vector<tensor::Range>> groups(static_cast<size_t>(plan.stages()));
   for (int32_t rank = 0; rank < plan.compute.shape.ranks; ++rank) {
     const RankLayout layout = lay_out_rank(plan.layers_of_rank(rank), plan.layout(), microbatch.element_bytes,
-                                           c10::Device(c10::kMeta));
+                                           layers::placement_of(microbatch));
     for (int32_t chunk = 0; chunk < plan.compute.shape.chunks_per_rank; ++chunk) {
       const int32_t stage = schedule::stage_of(plan.compute, {.rank = rank, .chunk = chunk});
       groups[static_cast<size_t>(stage)] = layout.stages[static_cast<size_t>(chunk)].groups();
@@ -257,38 +221,6 @@ schedule::DataAxes data_axes(const config::Strategy& strategy,
   return data;
 }
 
-std::vector<RankPlan> plan_ranks(const RunPlan& plan, const cost::MicrobatchShape& microbatch) {
-  const std::vector<int64_t> kept = schedule::peak_memory(plan.step, plan.memory_bytes);
-  const std::vector<int32_t> handovers = schedule::peak_handovers(plan.step);
-  const int64_t activation_bytes = microbatch.tokens() * plan.model.hidden * microbatch.element_bytes;
-  const int64_t wide_bytes = microbatch.wide_element_bytes;
-  std::vector<RankPlan> ranks;
-  for (int32_t rank = 0; rank < plan.compute.shape.ranks; ++rank) {
-    RankPlan& mine = ranks.emplace_back();
-    for (int32_t chunk = 0; chunk < plan.compute.shape.chunks_per_rank; ++chunk) {
-      mine.stages.push_back(schedule::stage_of(plan.compute, {.rank = rank, .chunk = chunk}));
-    }
-    const RankLayout layout = lay_out_rank(plan.layers_of_rank(rank), plan.layout(), microbatch.element_bytes,
-                                           c10::Device(c10::kMeta));
-    const SegmentPlan segments = plan_segments(plan, rank, layout, microbatch);
-    mine.parameters = segments.parameters;
-    mine.collectives = segments.collectives;
-    mine.memory = {
-        .weights = segments.held.weights,
-        .gradients = segments.held.gradients,
-        .optimizer_states = segments.held.optimizer_states,
-        .kept_activations = kept[static_cast<size_t>(rank)],
-        .buffers = handovers[static_cast<size_t>(rank)] * activation_bytes + plan.model.table_bytes,
-        .segments = segments.held.segments};
-    if (plan.tied && !plan.tied->is_local() &&
-        (rank == plan.tied->first_rank || rank == plan.tied->last_rank)) {
-      mine.memory.buffers += plan.tied->part_numel * wide_bytes;  // the other rank's gradient
-    }
-    mine.messages = step_messages(plan, rank, microbatch);
-  }
-  return ranks;
-}
-
 }  // namespace
 
 std::span<const layers::LayerSpec> RunPlan::layers_of(int32_t stage) const {
@@ -302,6 +234,21 @@ std::vector<std::span<const layers::LayerSpec>> RunPlan::layers_of_rank(int32_t 
     result.push_back(layers_of(schedule::stage_of(compute, {.rank = rank, .chunk = chunk})));
   }
   return result;
+}
+
+cost::MicrobatchShape RunPlan::microbatch(int32_t mp_index) const {
+  return {.sequences = training.microbatch_sequences,
+          .sequence_tokens = training.sequence_tokens,
+          .element_bytes = static_cast<int64_t>(c10::elementSize(dtype_of(training.precision))),
+          .wide_element_bytes = 4,
+          .mp_index = mp_index,
+          .mp_degree = strategy.mesh.mp,
+          .sequence_parallel = strategy.sequence_parallel && strategy.mesh.mp > 1};
+}
+
+const RankPlan& RunPlan::rank_at(const mesh::Coordinates& coordinates) const {
+  return ranks.at(static_cast<size_t>(coordinates.pp) * static_cast<size_t>(strategy.mesh.mp) +
+                  static_cast<size_t>(coordinates.mp));
 }
 
 LayoutOptions RunPlan::layout() const {
@@ -323,9 +270,10 @@ tensor::SegmentHolding RunPlan::holding(const mesh::Coordinates& coordinates) co
   return holding;
 }
 
-int64_t PlannedTie::numel() const {
+int64_t PlannedTie::whole_numel() const {
   int64_t sum = 0;
-  for (const tensor::TensorSlice& slice : slices) sum += slice.numel();
+  for (const tensor::TensorSlice& slice : slices)
+    sum += tensor::whole_tensor(slice.name, slice.whole).numel();
   return sum;
 }
 
@@ -364,7 +312,8 @@ std::vector<tensor::Range> cut_into_stages(std::span<const layers::LayerSpec> la
   std::vector<double> costs = {0};
   std::vector<int64_t> begins;
   for (size_t i = 0; i < layers.size(); ++i) {
-    const std::unique_ptr<layers::Layer> layer = layers::make_without_data(layers[i]);
+    const std::unique_ptr<layers::Layer> layer =
+        layers::make_without_data(layers[i], layers::placement_of(shape));
     int64_t parameters = 0;
     for (const tensor::Parameter* parameter : layers::parameters_of(*layer)) parameters += parameter->numel();
     const double cost = cost::training_cost(layers::work_of(layers[i], shape), parameters);
@@ -391,8 +340,8 @@ RunPlan make_run_plan(const config::Strategy& strategy, const config::TrainingOp
                       layers::ModelSpec model, const PartTimes& measured) {
   config::validate(training);
   const schedule::PipelineShape shape = shape_of(strategy, training);
-  const cost::MicrobatchShape microbatch = microbatch_of(training);
   RunPlan plan = {.strategy = strategy, .training = training, .model = std::move(model)};
+  const cost::MicrobatchShape microbatch = plan.microbatch();
   plan.stage_layers = cut_model(plan.model, shape, microbatch);
   require_anchors(strategy, plan.model.layers);
   add_stage_memory(plan, microbatch);
@@ -437,7 +386,7 @@ RunPlan make_run_plan(const config::Strategy& strategy, const config::TrainingOp
       {.receives = strategy.receives, .step_end = step_end, .data = data_axes(strategy, groups)});
 
   // 4. What that takes on each rank.
-  plan.ranks = plan_ranks(plan, microbatch);
+  plan.ranks = plan_ranks(plan);
   return plan;
 }
 

@@ -30,9 +30,8 @@ struct PlannedTie {
   schedule::TiedStages stages;
   int32_t first_rank = 0;
   int32_t last_rank = 0;
-  int64_t part_numel = 0;  ///< of the gradient that a rank has the sum of, padding included
 
-  int64_t numel() const;
+  int64_t whole_numel() const;  ///< of all mp ranks together
   bool is_local() const { return first_rank == last_rank; }
 };
 
@@ -54,10 +53,11 @@ struct PlannedMemory {
   friend bool operator==(const PlannedMemory&, const PlannedMemory&) = default;
 };
 
-/// The part of one rank of the pipeline.
+/// The part of one rank of the pipeline and of the mp group; all data ranks have the same.
 struct RankPlan {
   std::vector<int32_t> stages;  ///< ascending: those of its chunks
   int64_t parameters = 0;       ///< a weight that two layers use counts once on a rank
+  int64_t tied_numel = 0;  ///< of the tied weight's gradient, what the rank has the sum of, padding included
   PlannedMemory memory;
   comm::MessageTraffic messages;  ///< over the pipeline's links in a training step; evaluations come on top
   /// What it sends over each axis in a training step, where all members of a group send alike.
@@ -84,11 +84,16 @@ struct RunPlan {
   std::optional<PlannedTie> tied;                    ///< where the model has one
   schedule::Durations durations;                     ///< of each stage
   TimeSource time_source = TimeSource::kFlops;
-  std::vector<RankPlan> ranks;  ///< of the pipeline; all data ranks do the same
+  std::vector<RankPlan> ranks;  ///< of the pipeline, each with its ranks of the mp group: see rank_at
 
   int32_t stages() const { return compute.shape.stages(); }
   int32_t first_rank() const { return schedule::place_of(compute, 0).rank; }
   int32_t last_rank() const { return schedule::place_of(compute, stages() - 1).rank; }
+
+  const RankPlan& rank_at(const mesh::Coordinates& coordinates) const;
+
+  /// A microbatch as a rank of the mp group sees it.
+  cost::MicrobatchShape microbatch(int32_t mp_index = 0) const;
 
   /// Ranks that train on microbatches of their own.
   int64_t data_ranks() const { return int64_t{strategy.mesh.sharding} * strategy.mesh.dp; }

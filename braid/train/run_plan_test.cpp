@@ -67,7 +67,7 @@ TEST(RunPlan, ATieIsFoundByTheNameAndCountsWithItsFirstStage) {
   ASSERT_TRUE(plan.tied.has_value());
   EXPECT_EQ(plan.tied->first_rank, 0);
   EXPECT_EQ(plan.tied->last_rank, 2);
-  EXPECT_EQ(plan.tied->numel(), 16);
+  EXPECT_EQ(plan.tied->whole_numel(), 16);
   EXPECT_FALSE(
       plan_of({layer_with("a", {{matrix("w")}}), layer_with("b", {{matrix("x")}})}).tied.has_value());
 }
@@ -113,7 +113,7 @@ TEST(RunPlan, OptionsOutOfRangeAreRejected) {
   };
   using ::testing::HasSubstr;
   EXPECT_EQ(rejection({}), "accepted");
-  EXPECT_THAT(rejection({.mesh = {.mp = 2}}), HasSubstr("does not support tensor parallelism (mp)"));
+  EXPECT_THAT(rejection({.mesh = {.mp = 2}}), HasSubstr("layer a cannot be cut across 2 ranks"));
   EXPECT_THAT(rejection({.mesh = {.sharding = 2}, .sharding_stage = 4}),
               HasSubstr("the sharding stage must be between 0 and 3, got 4"));
   EXPECT_THAT(rejection({.segment_anchors = {"z"}}), HasSubstr("the model has no layer z"));

@@ -173,7 +173,22 @@ SegmentPlan plan_segments(const RunPlan& plan, int32_t rank, const RankLayout& l
   const int64_t value_bytes = microbatch.element_bytes, wide_bytes = microbatch.wide_element_bytes;
   // AdamW has two moments of each element, and a master weight where the value itself is not that precise.
   const int64_t states = value_bytes < wide_bytes ? 3 : 2;
+  const auto add_partial_sum = [&](const tensor::SegmentLayout& segment) {
+    if (segment.partial_over == 1) return;
+    const int64_t numel = segment.numel / holding.parts, ranks = segment.partial_over;
+    const int64_t shard = (numel + ranks - 1) / ranks;
+    result.collectives[mesh::Axis::kMp].add(comm::Collective::kAllReduceSum,
+                                            (numel + (ranks - 2) * shard) * wide_bytes);
+  };
   for (const RankLayout::Stage& stage : layout.stages) {
+    for (const auto* segments : {&stage.segments, &stage.tied_segments}) {
+      for (const tensor::SegmentLayout& segment : *segments) {
+        add_partial_sum(segment);
+        const bool is_tied = plan.tied && segment.is_apart &&
+                             segment.members.front()->slices.front().name == plan.tied->slices.front().name;
+        if (is_tied) result.tied_numel = segment.numel / holding.parts;
+      }
+    }
     for (const tensor::SegmentLayout& segment : stage.segments) {
       for (const tensor::Parameter* parameter : segment.members) result.parameters += parameter->numel();
       const int64_t own = segment.numel / holding.parts;
@@ -190,7 +205,7 @@ SegmentPlan plan_segments(const RunPlan& plan, int32_t rank, const RankLayout& l
   Replay replay(plan, rank, layout, microbatch);
   const std::vector<int64_t> bytes = replay.run();
   result.held.segments = bytes.empty() ? 0 : *std::ranges::max_element(bytes);
-  result.collectives = replay.traffic();
+  for (const auto& [axis, traffic] : replay.traffic()) result.collectives[axis] = traffic;
   return result;
 }
 

@@ -13,6 +13,7 @@ namespace braid::train {
 
 struct SegmentPlan {
   int64_t parameters = 0;  ///< a weight that two layers use counts once
+  int64_t tied_numel = 0;  ///< see RankPlan
   PlannedMemory held;      ///< weights, gradients, optimizer states and segments; the rest is 0
   std::map<mesh::Axis, comm::CollectiveTraffic> collectives;
 };

@@ -25,7 +25,7 @@ void run_rank(const Trainer::Options& options) {
                                                        {.tokens = tokens, .labels = tokens});
   const comm::CollectiveTraffic before = trainer.world().traffic();
   trainer.step(microbatches);
-  const RankPlan& mine = plan.ranks[static_cast<size_t>(trainer.rank())];
+  const RankPlan& mine = plan.rank_at(trainer.coordinates());
   EXPECT_EQ(trainer.link() ? trainer.link()->traffic() : comm::MessageTraffic{}, mine.messages);
   const int64_t gathered = (std::ssize(plan.ranks) - 1) * kStepExchangeNumel * 8;
   EXPECT_EQ(trainer.world().traffic() - before,

@@ -36,16 +36,19 @@ Trainer::Training::Training(Trainer& trainer)
         }
         return made;
       }()),
-      step(trainer.plan_, trainer.model_, trainer.groups_.coordinates, trainer.tied_, optimizers,
-           trainer.world_, trainer.options_.place.device),
+      partial_sums(trainer.model_, trainer.mp_.get(), trainer.copies_.get()),
+      step(trainer.plan_, trainer.model_, trainer.groups_.coordinates, partial_sums, trainer.tied_,
+           optimizers, trainer.world_, trainer.options_.place.device),
       executor(trainer.make_executor(trainer.plan_.step, &step.step_end())) {}
 
 Trainer::Trainer(Options options)
     : options_(std::move(options)),
       groups_(groups_of(options_.strategy.mesh, options_.place)),
       world_(options_.place.store, groups_.world, groups_.backend, comm::CallCheck::kOff),
+      mp_(connect(groups_.mp)),
       plan_(make_plan()),
       sharding_(connect(groups_.sharding)),
+      copies_(connect_copies()),
       dp_(connect(groups_.dp)),
       link_(connect_link(plan_, options_.place, groups_)),
       model_(build_model()),
@@ -64,15 +67,51 @@ std::unique_ptr<comm::Communicator> Trainer::connect(const comm::Group& group) c
                                               comm::CallCheck::kOff);
 }
 
+std::unique_ptr<comm::Communicator> Trainer::connect_copies() const {
+  int32_t copies = 1;
+  for (const std::span<const layers::LayerSpec> stage : plan_.layers_of_rank(rank())) {
+    for (const layers::LayerSpec& spec : stage) {
+      const auto layer = layers::make_without_data(spec, placement());
+      for (const tensor::Parameter* parameter : layers::parameters_of(*layer)) {
+        if (parameter->partial_over < groups_.mp.size()) copies = std::max(copies, parameter->partial_over);
+      }
+    }
+  }
+  if (copies == 1) return nullptr;
+  comm::Group group = {.axis = "mp-copies", .ranks = {}, .index = groups_.mp.index % copies};
+  const int first = groups_.mp.index - group.index;
+  for (int i = 0; i < copies; ++i) group.ranks.push_back(groups_.mp.ranks[static_cast<size_t>(first + i)]);
+  return connect(group);
+}
+
+layers::Placement Trainer::placement() const {
+  return {.device = options_.place.device,
+          .mp_index = groups_.coordinates.mp,
+          .mp_degree = groups_.mp.size(),
+          .sequence_parallel = options_.strategy.sequence_parallel && groups_.mp.size() > 1,
+          .mp = mp_.get()};
+}
+
 int64_t Trainer::data_rank() const {
   return int64_t{plan_.strategy.mesh.sharding} * groups_.coordinates.dp + groups_.coordinates.sharding;
 }
 
 comm::CollectiveTraffic Trainer::traffic(mesh::Axis axis) const {
-  const comm::Communicator* of_axis = axis == mesh::Axis::kSharding ? sharding_.get()
-                                      : axis == mesh::Axis::kDp     ? dp_.get()
-                                                                    : nullptr;
-  return of_axis == nullptr ? comm::CollectiveTraffic{} : of_axis->traffic();
+  comm::CollectiveTraffic sum;
+  const auto add = [&](const std::unique_ptr<comm::Communicator>& communicator) {
+    if (communicator == nullptr) return;
+    for (const auto& [collective, tally] : communicator->traffic().tallies) {
+      sum.tallies[collective].count += tally.count;
+      sum.tallies[collective].bytes += tally.bytes;
+    }
+  };
+  if (axis == mesh::Axis::kMp) {
+    add(mp_);
+    add(copies_);
+  }
+  if (axis == mesh::Axis::kSharding) add(sharding_);
+  if (axis == mesh::Axis::kDp) add(dp_);
+  return sum;
 }
 
 void Trainer::gather_values() {
@@ -91,7 +130,7 @@ RunPlan Trainer::make_plan() {
         " depends on how long layers take: set Strategy::durations, or Trainer::Options::sample "
         "to measure them");
     times = measure_parts(options_.model.layers, options_.sample(),
-                          activation(options_.training.microbatch_sequences), world_);
+                          activation(options_.training.microbatch_sequences), placement(), world_);
   }
   RunPlan plan = make_run_plan(options_.strategy, options_.training, options_.model, times);
   require_same_on_all_ranks(plan);
@@ -133,9 +172,8 @@ void Trainer::require_same_tied_values() {
 
 RankModel Trainer::build_model() {
   const tensor::SegmentHolding holding = plan_.holding(groups_.coordinates);
-  RankModel model = make_rank_model(
-      plan_.layers_of_rank(rank()), plan_.layout(),
-      at::TensorOptions(options_.place.device).dtype(dtype_of(plan_.training.precision)), holding);
+  RankModel model = make_rank_model(plan_.layers_of_rank(rank()), plan_.layout(), placement(),
+                                    dtype_of(plan_.training.precision), holding);
   const std::vector<tensor::Parameter*> parameters = model.parameters();
   if (options_.initialise) options_.initialise(parameters);
   for (const tensor::Parameter* parameter : parameters) {
@@ -160,8 +198,9 @@ pipeline::Executor Trainer::make_executor(schedule::Schedule schedule, pipeline:
 
 pipeline::ActivationSpec Trainer::activation(int64_t sequences) const {
   const config::TrainingOptions& training = options_.training;
+  const bool is_cut = placement().sequence_parallel;
   return {.sequences = sequences,
-          .sequence_tokens = training.sequence_tokens,
+          .sequence_tokens = is_cut ? training.sequence_tokens / groups_.mp.size() : training.sequence_tokens,
           .hidden = options_.model.hidden,
           .options = at::TensorOptions(options_.place.device).dtype(dtype_of(training.precision))};
 }

@@ -12,6 +12,7 @@
 #include "braid/pipeline/executor.h"
 #include "braid/pipeline/layer_chunk.h"
 #include "braid/train/connect.h"
+#include "braid/train/partial_sums.h"
 #include "braid/train/rank_model.h"
 #include "braid/train/run_plan.h"
 #include "braid/train/segment_mover.h"
@@ -63,6 +64,7 @@ class Trainer {
 
   /// All ranks.
   comm::Communicator& world() { return world_; }
+  comm::Communicator* mp() { return mp_.get(); }  ///< this rank's mp group; null if it is alone in it
   /// What this rank has sent over an axis since it connected.
   comm::CollectiveTraffic traffic(mesh::Axis axis) const;
   const comm::PipelineLink* link() const { return link_.get(); }  ///< null in a pipeline of one rank
@@ -106,6 +108,7 @@ class Trainer {
   struct Training {
     explicit Training(Trainer& trainer);
     std::vector<optim::AdamW> optimizers;
+    PartialSums partial_sums;
     TrainingStep step;
     pipeline::Executor executor;
   };
@@ -113,6 +116,8 @@ class Trainer {
   RunPlan make_plan();
   RankModel build_model();
   std::unique_ptr<comm::Communicator> connect(const comm::Group& group) const;
+  std::unique_ptr<comm::Communicator> connect_copies() const;
+  layers::Placement placement() const;
   pipeline::Executor make_executor(schedule::Schedule schedule, pipeline::StepEnd* step_end);
   pipeline::ActivationSpec activation(int64_t sequences) const;
   /// What this rank reads of the microbatches, checked, on its device.
@@ -125,8 +130,10 @@ class Trainer {
   Options options_;
   RankGroups groups_;
   comm::Communicator world_;
+  std::unique_ptr<comm::Communicator> mp_;  // null where the axis has one rank
   RunPlan plan_;
   std::unique_ptr<comm::Communicator> sharding_;  // null where the axis has one rank
+  std::unique_ptr<comm::Communicator> copies_;    // of mp ranks that hold the same key-value heads; or null
   std::unique_ptr<comm::Communicator> dp_;
   std::unique_ptr<comm::PipelineLink> link_;
   RankModel model_;

@@ -40,10 +40,11 @@ int64_t count_labels(const std::vector<pipeline::Microbatch>& microbatches) {
 }
 
 TrainingStep::TrainingStep(const RunPlan& plan, const RankModel& model, const mesh::Coordinates& coordinates,
-                           TiedWeight& tied, std::span<optim::AdamW> optimizers, comm::Communicator& world,
-                           c10::Device device)
+                           PartialSums& partial_sums, TiedWeight& tied, std::span<optim::AdamW> optimizers,
+                           comm::Communicator& world, c10::Device device)
     : plan_(plan),
       model_(model),
+      partial_sums_(partial_sums),
       tied_(tied),
       optimizers_(optimizers),
       world_(world),
@@ -70,6 +71,7 @@ std::optional<StepOutcome> TrainingStep::run(pipeline::Executor& executor, int64
   known_.reset();
   gradient_scale_ = 1.0;
   has_begun_.assign(optimizers_.size(), false);
+  partial_sums_.begin_step();
   const int64_t labels = count_labels(microbatches);
   // A rank knows its own labels alone. As long as those of the others are unknown, gradients are those of the
   // loss over as many tokens as there are at most; the update corrects them, by a factor of 1 in most runs.
@@ -97,6 +99,7 @@ void TrainingStep::wait_reduce_tied(int32_t /*chunk*/) { tied_.finish(); }
 
 void TrainingStep::norm(std::span<const layers::Loss> losses) {
   if (!exchange_.done()) known_ = collect();
+  for (size_t chunk = 0; chunk < model_.stages.size(); ++chunk) partial_sums_.complete(chunk);
   ExactSum loss_sum, squares;
   int64_t tokens = 0;
   if (counts_loss_) {
@@ -109,7 +112,11 @@ void TrainingStep::norm(std::span<const layers::Loss> losses) {
     for (const StageModel& stage : model_.stages) {
       for (const tensor::Segment& segment : stage.segments) {
         optim::add_squares(
-            segment, [&](const tensor::Parameter& parameter) { return tied_.counts(parameter); }, squares);
+            segment,
+            [&](const tensor::Parameter& parameter) {
+              return tied_.counts(parameter) && coordinates_.mp % parameter.copies == 0;
+            },
+            squares);
       }
     }
   }
@@ -160,6 +167,7 @@ int64_t TrainingStep::last_overflowed_layer() const {
 
 void TrainingStep::update(int32_t chunk, int32_t segment) {
   const auto index = static_cast<size_t>(chunk);
+  partial_sums_.complete(index);
   if (!tokens_.done()) gradient_scale_ = correction(tokens_.wait().sum().item<int64_t>());
   const bool is_skipped = known_ && known_->step == step_ && known_->skipped;
   if (!has_begun_[index] && !is_skipped) optimizers_[index].begin_step();

@@ -12,6 +12,7 @@
 #include "braid/optim/loss_scaler.h"
 #include "braid/pipeline/executor.h"
 #include "braid/report/step_metrics.h"
+#include "braid/train/partial_sums.h"
 #include "braid/train/rank_model.h"
 #include "braid/train/run_plan.h"
 #include "braid/train/tied_weight.h"
@@ -40,8 +41,8 @@ class TrainingStep final : private pipeline::StepEnd {
   /// `optimizers` has one for each chunk; `world` is the group of all ranks; `device` is the one whose memory
   /// is reported.
   TrainingStep(const RunPlan& plan, const RankModel& model, const mesh::Coordinates& coordinates,
-               TiedWeight& tied, std::span<optim::AdamW> optimizers, comm::Communicator& world,
-               c10::Device device);
+               PartialSums& partial_sums, TiedWeight& tied, std::span<optim::AdamW> optimizers,
+               comm::Communicator& world, c10::Device device);
 
   /// What the executor of plan.step calls at the end of a step.
   pipeline::StepEnd& step_end() { return *this; }
@@ -80,6 +81,7 @@ class TrainingStep final : private pipeline::StepEnd {
 
   const RunPlan& plan_;
   const RankModel& model_;
+  PartialSums& partial_sums_;
   TiedWeight& tied_;
   std::span<optim::AdamW> optimizers_;
   comm::Communicator& world_;
