@@ -50,7 +50,7 @@ at::Tensor Embedding::forward(const at::Tensor& tokens, Saved* saved) {
 at::Tensor Embedding::partial_rows(const at::Tensor& tokens_T) const {
   check_tokens(tokens_T, vocabulary_);
   const at::Tensor row = tokens_T - begin_;
-  const at::Tensor elsewhere = row.lt(0).logical_or_(row.ge(weight_.value.size(0)));
+  const at::Tensor elsewhere = row.lt(0).logical_or_(row.ge(weight_.sizes().front()));
   return kernels::embedding(row.masked_fill_(elsewhere, 0), weight_.value)
       .masked_fill_(elsewhere.unsqueeze(1), 0);
 }
@@ -66,7 +66,7 @@ void Embedding::backward_weight(Saved& saved) {
   at::Tensor row = kept.tokens.view(-1);
   if (mp_.is_parallel()) {
     row = row - begin_;
-    const at::Tensor positions = row.ge(0).logical_and_(row.lt(weight_.value.size(0))).nonzero().squeeze(1);
+    const at::Tensor positions = row.ge(0).logical_and_(row.lt(weight_.sizes().front())).nonzero().squeeze(1);
     kernels::embedding_backward(row.index_select(0, positions), dy.wait().index_select(0, positions),
                                 weight_.main_grad, start_gradient(weight_));
   } else {

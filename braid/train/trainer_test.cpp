@@ -76,7 +76,7 @@ std::vector<std::optional<std::string>> run(const Trainer::Options& options,
         mine.place = {.world = world, .store = store, .timeout = std::chrono::seconds(30)};
         Trainer trainer(mine);
         body(trainer);
-        trainer.pipeline().barrier().wait();
+        trainer.world().barrier().wait();
       });
 }
 

@@ -55,5 +55,5 @@ int main() {
     const auto outcome = trainer.step(microbatches);
     if (step % 20 == 0) std::printf("step %lu: loss %.9g\n", step, outcome->loss);
   }
-  trainer.pipeline().barrier().wait();  // nobody leaves while a neighbour still waits for a message
+  trainer.world().barrier().wait();  // nobody leaves while a neighbour still waits for a message
 }

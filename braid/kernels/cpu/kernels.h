@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "braid/kernels/accumulate.h"
 #include "braid/kernels/adamw.h"
@@ -51,7 +52,8 @@ void softmax_part_gradient_(const at::Tensor& logits, const at::Tensor& targets,
 void adamw_(const at::Tensor& master, const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq,
             const at::Tensor& grad, const at::Tensor& value, const AdamWStep& step);
 
-double squared_norm(const at::Tensor& t);
+/// The sum of the squares in each block of kSquaresBlock elements of the flat `t`, in float64.
+std::vector<double> block_squares(const at::Tensor& t);
 
 void embedding_backward(const at::Tensor& tokens, const at::Tensor& dy, const at::Tensor& main_grad,
                         Accumulate mode);

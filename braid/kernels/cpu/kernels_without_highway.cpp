@@ -65,7 +65,7 @@ void adamw_(const at::Tensor& master, const at::Tensor& exp_avg, const at::Tenso
   aten::adamw_(master, exp_avg, exp_avg_sq, grad, value, step);
 }
 
-double squared_norm(const at::Tensor& t) { return aten::squared_norm(t); }
+std::vector<double> block_squares(const at::Tensor& t) { return aten::block_squares(t); }
 
 void embedding_backward(const at::Tensor& tokens, const at::Tensor& dy, const at::Tensor& main_grad,
                         Accumulate mode) {
