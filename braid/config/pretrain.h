@@ -23,15 +23,14 @@ struct PretrainCommand {
 };
 
 /// The options given by `[FILE] [--flag value]...`, validated. Reads FILE (YAML or JSON) if the first
-/// argument is not a flag. Throws ConfigError for options that are unknown, not allowed, contradictory or not
-/// supported by this version.
-PretrainCommand parse_pretrain(std::span<const std::string> arguments);
+/// argument is not a flag, and the strategy's file. `world_size` is the number of ranks of the job; a dry run
+/// of one rank, or without it, plans for as many ranks as the degrees say. Throws ConfigError for options that
+/// are unknown, not allowed, contradictory or not supported by this version.
+PretrainCommand parse_pretrain(std::span<const std::string> arguments,
+                               std::optional<int64_t> world_size = std::nullopt);
 
 /// Throws ConfigError, naming the options, the rule and the values, unless the options are valid together.
 void validate(const PretrainOptions& options);
-
-/// Throws ConfigError unless `world_size` is the number of pipeline ranks; there is no data parallelism.
-void require_world_size(const PretrainOptions& options, int64_t world_size);
 
 /// Whether the plan is printed instead of run; it is the plan of a training, with or without do_train.
 bool is_dry_run(const PretrainOptions& options);

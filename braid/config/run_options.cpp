@@ -1,7 +1,10 @@
 #include "braid/config/run_options.h"
 
+#include <algorithm>
+
 #include "braid/base/error.h"
 #include "braid/base/text.h"
+#include "braid/config/mesh_options.h"
 #include "braid/config/options.h"
 #include "braid/config/pretrain.h"
 #include "braid/config/schedule_times.h"
@@ -30,9 +33,34 @@ schedule::Schedule read_schedule(const PretrainOptions& options, const std::stri
   return schedule;
 }
 
-Strategy strategy_of(const PretrainOptions& options) {
+Recomputation recomputation_of(const PretrainOptions& options) {
+  if (!options.recompute) return Recomputation::kNone;
+  if (options.recompute_granularity == "core_attn") return Recomputation::kCoreAttention;
+  return options.recompute_granularity == "full_attn" ? Recomputation::kFullAttention : Recomputation::kFull;
+}
+
+// What divides the layers' tensors and the optimizer's.
+void add_sharding(const PretrainOptions& options, Strategy& strategy) {
+  strategy.sharding_stage = sharding_stage(options);
+  if (options.sharding_reduce) {
+    strategy.sharding_reduce =
+        *options.sharding_reduce == "step" ? ReduceTiming::kStep : ReduceTiming::kMicrobatch;
+  }
+  strategy.sequence_parallel = options.sequence_parallel;
+  strategy.offloads_optimizer = offloads_optimizer(options);
+  if (strategy.offloads_optimizer) strategy.offload_dir = options.offload_dir.value_or("");
+  // Beyond 2^40 MiB nothing is cut any more.
+  const double mib = std::min(options.segment_broadcast_mb, static_cast<double>(int64_t{1} << 40));
+  strategy.segment_bytes = std::max<int64_t>(1, static_cast<int64_t>(mib * (1 << 20)));
+  for (const std::string& anchor : split(options.segment_anchors, ' ')) {
+    if (!anchor.empty()) strategy.segment_anchors.push_back(anchor);
+  }
+}
+
+Strategy strategy_of(const PretrainOptions& options, std::optional<int64_t> world_size) {
   Strategy strategy;
-  strategy.mesh.pp = static_cast<int32_t>(pipeline_ranks(options));
+  strategy.mesh = mesh_of(options, world_size);
+  add_sharding(options, strategy);
   schedule::PipelineShape shape = {.ranks = strategy.mesh.pp,
                                    .chunks_per_rank = static_cast<int32_t>(pipeline_chunks(options)),
                                    .microbatches = static_cast<int32_t>(options.gradient_accumulation_steps)};
@@ -48,10 +76,9 @@ Strategy strategy_of(const PretrainOptions& options) {
   }
   if (options.do_train || is_dry_run(options)) strategy.memory_limit_bytes = options.schedule_memory_limit;
   if (options.enable_send_recv_overlap) strategy.receives = schedule::ReceivePosting::kEarly;
-  strategy.segment_bytes = static_cast<int64_t>(options.segment_broadcast_mb * (1 << 20));
-  for (const std::string& anchor : split(options.segment_anchors, ' ')) {
-    if (!anchor.empty()) strategy.segment_anchors.push_back(anchor);
-  }
+  strategy.recompute = recomputation_of(options);
+  if (options.recompute) strategy.no_recompute_layers = options.no_recompute_layers;
+  validate(strategy);
   return strategy;
 }
 
@@ -66,13 +93,21 @@ LearningRateCurve curve_of(const PretrainOptions& options) {
   return curve;
 }
 
+Precision precision_of(const PretrainOptions& options) {
+  if (options.fp16) return Precision::kFloat16;
+  return options.bf16 ? Precision::kBfloat16 : Precision::kFloat32;
+}
+
 TrainingOptions training_of(const PretrainOptions& options) {
+  LossScaling scaling;
+  if (options.fp16) scaling.initial = options.scale_loss;
   return {.microbatch_sequences = options.per_device_train_batch_size,
           .sequence_tokens = options.max_seq_length,
           .microbatches = options.gradient_accumulation_steps,
           .max_steps = options.do_train ? options.max_steps : 0,
           .evaluation_sequences = options.do_eval ? options.per_device_eval_batch_size : 0,
-          .precision = options.bf16 ? Precision::kBfloat16 : Precision::kFloat32,
+          .precision = precision_of(options),
+          .loss_scaling = scaling,
           .learning_rate = curve_of(options),
           .adamw = {.beta1 = options.adam_beta1,
                     .beta2 = options.adam_beta2,
@@ -83,8 +118,8 @@ TrainingOptions training_of(const PretrainOptions& options) {
 
 }  // namespace
 
-RunOptions run_options(const PretrainOptions& options) {
-  RunOptions run = {.strategy = strategy_of(options),
+RunOptions run_options(const PretrainOptions& options, std::optional<int64_t> world_size) {
+  RunOptions run = {.strategy = strategy_of(options, world_size),
                     .training = training_of(options),
                     .device = options.device == "cpu" ? Device::kCpu : Device::kCuda,
                     .timeout = options.dist_timeout,
