@@ -20,7 +20,8 @@ constexpr std::string_view kReduceOverlaps =
 constexpr std::string_view kGatherOverlaps =
     "it is always on: a buffer's weights are gathered while those before it compute";
 constexpr std::string_view kSynced = "parameters held by all ranks of the axis stay equal to the last bit";
-constexpr std::string_view kBuffersStay = "gradient buffers live as long as the run, so that steps allocate nothing";
+constexpr std::string_view kBuffersStay =
+    "gradient buffers live as long as the run, so that steps allocate nothing";
 constexpr std::string_view kScaleFirst =
     "the loss gradient is divided by the number of labels before the backward pass";
 
@@ -44,8 +45,9 @@ constexpr std::array kWords = {
     ConfigWord{kPipeline, "enable_clear_every_step_cache", Effect::kRejected,
                "the allocator's cache is what keeps steps from allocating"},
 
-    ConfigWord{kTensor, "enable_mp_async_allreduce", Effect::kAlwaysOn,
-               "it is always on: the gradient of a layer's input is reduced while that of its weights is computed"},
+    ConfigWord{
+        kTensor, "enable_mp_async_allreduce", Effect::kAlwaysOn,
+        "it is always on: the gradient of a layer's input is reduced while that of its weights is computed"},
     ConfigWord{kTensor, "enable_mp_skip_c_identity", Effect::kAlwaysOn, kOn},
     ConfigWord{kTensor, "enable_mp_fused_linear_param_grad_add", Effect::kAlwaysOn, kOn},
     ConfigWord{kTensor, "enable_sp_async_reduce_scatter", Effect::kAlwaysOn, kOn},

@@ -77,9 +77,11 @@ TEST(ConfigWords, AllWrongWordsAreNamedAtOnce) {
   } catch (const ConfigError& error) {
     message = error.what();
   }
-  EXPECT_THAT(message, testing::StartsWith("3 errors:\n  --tensor_parallel_config sync_grads: there is no such "
-                                           "word; did you mean sync_grad?\n"));
-  EXPECT_THAT(message, HasSubstr("--tensor_parallel_config x1y2z3: there is no such word; use enable_mp_async"));
+  EXPECT_THAT(message,
+              testing::StartsWith("3 errors:\n  --tensor_parallel_config sync_grads: there is no such "
+                                  "word; did you mean sync_grad?\n"));
+  EXPECT_THAT(message,
+              HasSubstr("--tensor_parallel_config x1y2z3: there is no such word; use enable_mp_async"));
   EXPECT_THAT(message, HasSubstr("--sharding_parallel_config enable_release_grads: this version"));
   EXPECT_THAT(notes, ElementsAre(HasSubstr("sync_param has no effect")));
 }

@@ -32,7 +32,8 @@ class ErrorList {
     if (!condition) messages_.push_back(cat(parts...));
   }
 
-  /// Calls `act` and notes the ConfigError that it throws, or each of several. Returns whether there was none.
+  /// Calls `act` and notes the ConfigError that it throws, or each of several. Returns whether there was
+  /// none.
   template <typename Act>
   bool attempt(const Act& act) {
     try {

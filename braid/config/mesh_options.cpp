@@ -12,9 +12,7 @@ namespace {
 constexpr int64_t kMostRanks = std::numeric_limits<int32_t>::max();
 
 // A degree, or nothing where it is to be inferred.
-std::optional<int64_t> given(int64_t degree) {
-  return degree == -1 ? std::nullopt : std::optional(degree);
-}
+std::optional<int64_t> given(int64_t degree) { return degree == -1 ? std::nullopt : std::optional(degree); }
 
 std::string degree_text(const char* name, std::optional<int64_t> degree) {
   return cat(name, " ", degree ? std::to_string(*degree) : "-1 (inferred)");

@@ -33,8 +33,8 @@ std::string error_of(const PretrainOptions& options, std::optional<int64_t> worl
 }
 
 // Every combination of given and inferred degrees against the definition: what is given is kept, mp and pp
-// default to 1, sharding to what remains where a stage is named and to 1 elsewhere, and dp to what remains after
-// that.
+// default to 1, sharding to what remains where a stage is named and to 1 elsewhere, and dp to what remains
+// after that.
 TEST(MeshOptions, EveryCombinationOfSmallDegrees) {
   int accepted = 0;
   int rejected = 0;
@@ -89,14 +89,17 @@ TEST(MeshOptions, WithoutAWorldDegreesAreTakenAsTheyAre) {
 }
 
 TEST(MeshOptions, TheProductRuleNamesAllFourDegrees) {
-  EXPECT_EQ(error_of(degrees(2, 4, 4, 1), 8),
-            "tensor_parallel_degree 2 x sharding_parallel_degree 4 x pipeline_parallel_degree 4 x "
-            "data_parallel_degree 1 = 32 must be the number of ranks, got 8: start 32 ranks or change a degree");
-  EXPECT_EQ(error_of(degrees(2, -1, 2, -1), 6),
-            "tensor_parallel_degree 2 x sharding_parallel_degree -1 (inferred) x pipeline_parallel_degree 2 x "
-            "data_parallel_degree -1 (inferred) = 4 times what is inferred must be the number of ranks, got 6: "
-            "start a multiple of 4 ranks or change a degree");
-  EXPECT_THAT(error_of(degrees(INT64_MAX, 1, 1, 1), 1), HasSubstr("more than the maximum of 2147483647 ranks"));
+  EXPECT_EQ(
+      error_of(degrees(2, 4, 4, 1), 8),
+      "tensor_parallel_degree 2 x sharding_parallel_degree 4 x pipeline_parallel_degree 4 x "
+      "data_parallel_degree 1 = 32 must be the number of ranks, got 8: start 32 ranks or change a degree");
+  EXPECT_EQ(
+      error_of(degrees(2, -1, 2, -1), 6),
+      "tensor_parallel_degree 2 x sharding_parallel_degree -1 (inferred) x pipeline_parallel_degree 2 x "
+      "data_parallel_degree -1 (inferred) = 4 times what is inferred must be the number of ranks, got 6: "
+      "start a multiple of 4 ranks or change a degree");
+  EXPECT_THAT(error_of(degrees(INT64_MAX, 1, 1, 1), 1),
+              HasSubstr("more than the maximum of 2147483647 ranks"));
   EXPECT_THAT(error_of(degrees(2, INT32_MAX, 1, 1), {}), HasSubstr("more than the maximum"));
 }
 

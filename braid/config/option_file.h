@@ -11,8 +11,8 @@ namespace braid::config {
 
 /// The options in the file, in file order; YAML or JSON by its extension (.yaml, .yml, .json), names without
 /// leading dashes. Names and values are not yet checked: OptionTable::apply does so and reports their labels
-/// ("run.yaml:12: max_steps"). Throws ConfigError for values that are maps or empty and names given twice, all
-/// at once, and as read_file_value does.
+/// ("run.yaml:12: max_steps"). Throws ConfigError for values that are maps or empty and names given twice,
+/// all at once, and as read_file_value does.
 std::vector<Assignment> read_option_file(const std::string& path);
 
 /// The options in a file's content.

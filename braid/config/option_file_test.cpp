@@ -60,7 +60,8 @@ TEST(OptionFile, JsonGivesNamesValuesAndLines) {
 TEST(OptionFile, JsonErrors) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"{\n\"a\": {\"b\": 1}}", "r.json:2: a must be a single value or a list of them, got a map"},
-      {"{\"a\": [[1]]}", "r.json:1: a must be a single value or a list of them, got a list with a list in it"},
+      {"{\"a\": [[1]]}",
+       "r.json:1: a must be a single value or a list of them, got a list with a list in it"},
       {"{\"a\": null}", "r.json:1: a has no value; omit it to keep the default"},
       {"{\"a\": 1,\n\"a\": 2}", "r.json:2: a is given twice; keep one"},
       {"[1]", "r.json:1: expected names and values, as in name: value, got a list"},
@@ -75,9 +76,10 @@ TEST(OptionFile, JsonErrors) {
 }
 
 TEST(OptionFile, AllErrorsOfAFileComeAtOnce) {
-  EXPECT_EQ(error_of([&] { json_options("{\"a\": null,\n\"b\": 1,\n\"b\": {}}"); }),
-            "3 errors:\n  r.json:1: a has no value; omit it to keep the default\n  r.json:3: b is given twice; "
-            "keep one\n  r.json:3: b must be a single value or a list of them, got a map");
+  EXPECT_EQ(
+      error_of([&] { json_options("{\"a\": null,\n\"b\": 1,\n\"b\": {}}"); }),
+      "3 errors:\n  r.json:1: a has no value; omit it to keep the default\n  r.json:3: b is given twice; "
+      "keep one\n  r.json:3: b must be a single value or a list of them, got a map");
 }
 
 TEST(OptionFile, YamlGivesNamesValuesAndLines) {
@@ -107,7 +109,8 @@ std::string doubled_aliases(int levels) {
 TEST(OptionFile, YamlErrors) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"a:\n  b: 1\n", "r.yaml:1: a must be a single value or a list of them, got a map"},
-      {"x: 1\na: [[1]]\n", "r.yaml:2: a must be a single value or a list of them, got a list with a list in it"},
+      {"x: 1\na: [[1]]\n",
+       "r.yaml:2: a must be a single value or a list of them, got a list with a list in it"},
       {"a:\n", "r.yaml:1: a has no value"},
       {"a: ~\n", "r.yaml:1: a has no value"},
       {"a: 1\na: 2\n", "r.yaml:2: a is given twice"},

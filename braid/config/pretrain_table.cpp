@@ -118,8 +118,9 @@ void add_data_options(Table& table) {
             {.help = "Samples per microbatch.", .unit = "samples", .range = kAtLeastOne});
   table.add("per_device_eval_batch_size", &P::per_device_eval_batch_size,
             {.help = "Samples per microbatch in evaluation.", .unit = "samples", .range = kAtLeastOne});
-  table.add("gradient_accumulation_steps", &P::gradient_accumulation_steps,
-            {.help = "Microbatches per step on each data rank.", .unit = "microbatches", .range = kAtLeastOne});
+  table.add(
+      "gradient_accumulation_steps", &P::gradient_accumulation_steps,
+      {.help = "Microbatches per step on each data rank.", .unit = "microbatches", .range = kAtLeastOne});
 }
 
 void add_optimizer_options(Table& table) {
@@ -162,9 +163,10 @@ void add_optimizer_options(Table& table) {
   table.add(
       "bf16", &P::bf16,
       {.help = "Weights and activations in bfloat16; master weights, moments and gradients stay float32."});
-  table.add("fp16", &P::fp16,
-            {.help = "The same in float16, with dynamic loss scaling (scale_loss). bf16 has a wider range and "
-                     "needs none."});
+  table.add(
+      "fp16", &P::fp16,
+      {.help = "The same in float16, with dynamic loss scaling (scale_loss). bf16 has a wider range and "
+               "needs none."});
   table.add("fp16_opt_level", &P::fp16_opt_level,
             {.help = "O1 and O2 are the same: weights and activations have 16 bits; norms, softmax, loss and "
                      "sums are computed in float32, and master weights and gradients are float32. O0, "
@@ -173,10 +175,11 @@ void add_optimizer_options(Table& table) {
   table.add(
       "amp_master_grad", &P::amp_master_grad,
       {.help = "Keep gradients in float32.", .no_effect = "gradients are always accumulated in float32"});
-  table.add("scale_loss", &P::scale_loss,
-            {.help = "Initial loss scale of fp16. It doubles after 1000 steps in a row without overflow and is "
-                     "multiplied by 0.8 after 2 in a row with one; a step that overflows changes no weight.",
-             .range = kAtLeastOne});
+  table.add(
+      "scale_loss", &P::scale_loss,
+      {.help = "Initial loss scale of fp16. It doubles after 1000 steps in a row without overflow and is "
+               "multiplied by 0.8 after 2 in a row with one; a step that overflows changes no weight.",
+       .range = kAtLeastOne});
 }
 
 OptionTable<PretrainOptions> pretrain_table() {

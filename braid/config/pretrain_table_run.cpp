@@ -1,4 +1,7 @@
 // The option table of `braid pretrain`, second half: parallelism, memory, run and output.
+#include <string>
+#include <string_view>
+
 #include "braid/base/error.h"
 #include "braid/config/config_words.h"
 #include "braid/config/pretrain_table_parts.h"
@@ -20,6 +23,9 @@ std::string words_help(std::string_view option, std::string_view effect) {
   return cat("Space-separated words from PaddleNLP: ", accepted_words(option), ". ", effect);
 }
 
+constexpr std::string_view kNotNeeded =
+    "They have no effect: what they switch on is always on or never needed, as the log then says.";
+
 void add_degrees(Table& table) {
   table.add("strategy", &P::strategy,
             {.help = "A YAML or JSON file with Paddle's keys sharding, pipeline, sharding_configs and "
@@ -28,16 +34,18 @@ void add_degrees(Table& table) {
   table.add("tensor_parallel_degree", &P::tensor_parallel_degree,
             {.help = "Ranks over which each layer's matrices are divided (mp, the innermost axis); -1: one.",
              .range = kDegree});
-  table.add("sharding_parallel_degree", &P::sharding_parallel_degree,
-            {.help = "Data ranks over which the sharding stage divides states, gradients and weights; -1: with "
-                     "sharding, all data ranks, else one.",
-             .range = kDegree});
+  table.add(
+      "sharding_parallel_degree", &P::sharding_parallel_degree,
+      {.help = "Data ranks over which the sharding stage divides states, gradients and weights; -1: with "
+               "sharding, all data ranks, else one.",
+       .range = kDegree});
   table.add("pipeline_parallel_degree", &P::pipeline_parallel_degree,
             {.help = "Pipeline ranks over which the layers are distributed; -1: one.", .range = kDegree});
-  table.add("data_parallel_degree", &P::data_parallel_degree,
-            {.help = "Replicas around everything else (dp, the outermost axis); -1: what remains of the ranks. "
-                     "The product of the four degrees is the number of ranks.",
-             .range = kDegree});
+  table.add(
+      "data_parallel_degree", &P::data_parallel_degree,
+      {.help = "Replicas around everything else (dp, the outermost axis); -1: what remains of the ranks. "
+               "The product of the four degrees is the number of ranks.",
+       .range = kDegree});
 }
 
 void add_pipeline(Table& table) {
@@ -87,19 +95,21 @@ void add_pipeline(Table& table) {
 
 void add_other_parallelism(Table& table) {
   table.add("tensor_parallel_config", &P::tensor_parallel_config,
-            {.help = words_help("tensor_parallel_config", "They are always on.")});
-  table.add("sequence_parallel", &P::sequence_parallel,
-            {.help = "Divide norms along the sequence over the ranks of tensor_parallel_degree, which must be "
-                     "above 1: less memory for activations, at the same number of bytes sent."});
-  table.add("sharding", &P::sharding,
-            {.help = "ZeRO's stage. stage1 divides optimizer states over the ranks of "
-                     "sharding_parallel_degree, stage2 also gradients, stage3 also weights, which are then "
-                     "gathered twice per microbatch; stage0 divides nothing, and true is stage1. With offload, "
-                     "master weights and moments are kept outside the device, whatever the degree.",
-             .choices = {"", "true", "stage0", "stage1", "stage2", "stage3", "stage0 offload",
-                         "stage1 offload", "stage2 offload", "stage3 offload"}});
+            {.help = words_help("tensor_parallel_config", kNotNeeded)});
+  table.add(
+      "sequence_parallel", &P::sequence_parallel,
+      {.help = "Divide norms along the sequence over the ranks of tensor_parallel_degree, which must be "
+               "above 1: less memory for activations, at the same number of bytes sent."});
+  table.add(
+      "sharding", &P::sharding,
+      {.help = "ZeRO's stage. stage1 divides optimizer states over the ranks of "
+               "sharding_parallel_degree, stage2 also gradients, stage3 also weights, which are then "
+               "gathered twice per microbatch; stage0 divides nothing, and true is stage1. With offload, "
+               "master weights and moments are kept outside the device, whatever the degree.",
+       .choices = {"", "true", "stage0", "stage1", "stage2", "stage3", "stage0 offload", "stage1 offload",
+                   "stage2 offload", "stage3 offload"}});
   table.add("sharding_parallel_config", &P::sharding_parallel_config,
-            {.help = words_help("sharding_parallel_config", "They are always on.")});
+            {.help = words_help("sharding_parallel_config", kNotNeeded)});
   table.add("sharding_reduce", &P::sharding_reduce,
             {.help = "When gradients are reduced over the sharding ranks: once a step, or after each "
                      "microbatch. Unset: step for stages 0 and 1, microbatch for 2 and 3.",
@@ -127,8 +137,9 @@ void add_other_parallelism(Table& table) {
 }
 
 void add_recompute(Table& table) {
-  table.add("recompute", &P::recompute,
-            {.help = "Recompute activations in the backward pass instead of keeping them; with every schedule."});
+  table.add(
+      "recompute", &P::recompute,
+      {.help = "Recompute activations in the backward pass instead of keeping them; with every schedule."});
   table.add("recompute_granularity", &P::recompute_granularity,
             {.help = "What is recomputed: whole decoder layers (full), attention with its projections "
                      "(full_attn) or without (core_attn).",

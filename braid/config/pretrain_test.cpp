@@ -100,7 +100,8 @@ TEST(Pretrain, ErrorsNameTheOptionTheValueAndTheRemedy) {
       {"--sequence_parallel 1",
        "--sequence_parallel 1 divides the sequence over the ranks of --tensor_parallel_degree, which must be "
        "above 1, got -1"},
-      {"--sharding stage4", "--sharding must be one of '', true, stage0, stage1, stage2, stage3, stage0 offload"},
+      {"--sharding stage4",
+       "--sharding must be one of '', true, stage0, stage1, stage2, stage3, stage0 offload"},
       {"--sharding_reduce never", "--sharding_reduce must be one of step, microbatch, got 'never'"},
       {"--fp16 --bf16", "--bf16 1 and --fp16 1 conflict; omit one"},
       {"--fp16 --fp16_opt_level O0", "--fp16 1 and --fp16_opt_level O0 (everything in float32) conflict"},
@@ -258,9 +259,10 @@ TEST(Pretrain, TheNumberOfRanksDecidesTheMesh) {
 }
 
 TEST(Pretrain, ErrorsOfOptionsThatContradictComeAtOnce) {
-  EXPECT_THAT(error_of([] { parse_pretrain(with("--fp16 --bf16 --split 0,1 --save_steps 3")); }),
-              testing::AllOf(testing::StartsWith("3 errors:"), HasSubstr("\n  --do_train needs a training set"),
-                             HasSubstr("\n  --bf16 1 and --fp16 1 conflict"), HasSubstr("\n  --save_steps 3: ")));
+  EXPECT_THAT(
+      error_of([] { parse_pretrain(with("--fp16 --bf16 --split 0,1 --save_steps 3")); }),
+      testing::AllOf(testing::StartsWith("3 errors:"), HasSubstr("\n  --do_train needs a training set"),
+                     HasSubstr("\n  --bf16 1 and --fp16 1 conflict"), HasSubstr("\n  --save_steps 3: ")));
 }
 
 TEST(Pretrain, WarmupSeedsAndSplit) {

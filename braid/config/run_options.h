@@ -44,9 +44,8 @@ struct RunOptions {
 
 /// The run of `world_size` ranks that `options`, which must be valid, describe; without it, that of as many
 /// ranks as the given degrees say. Reads the files that give a schedule or its times (not that of
-/// options.strategy, whose content parse_pretrain has put into the other options). Throws ConfigError where one
-/// cannot be read, is invalid or does not suit the pipeline, and where mesh_of does.
-RunOptions run_options(const PretrainOptions& options,
-                       std::optional<int64_t> world_size = std::nullopt);
+/// options.strategy, whose content parse_pretrain has put into the other options). Throws ConfigError where
+/// one cannot be read, is invalid or does not suit the pipeline, and where mesh_of does.
+RunOptions run_options(const PretrainOptions& options, std::optional<int64_t> world_size = std::nullopt);
 
 }  // namespace braid::config

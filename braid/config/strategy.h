@@ -37,9 +37,9 @@ struct Strategy {
   int32_t sharding_stage = 1;
   /// Unset: see reduce_timing. Key: pp_allreduce_in_optimize, which is kStep.
   std::optional<ReduceTiming> sharding_reduce;
-  bool sequence_parallel = false;    ///< norms are divided along the sequence over the mp axis
-  bool offloads_optimizer = false;   ///< master weights and moments live outside the device: optimize_offload
-  std::string offload_dir;           ///< of their file. Empty: pinned host memory on GPUs, output_dir on CPUs
+  bool sequence_parallel = false;   ///< norms are divided along the sequence over the mp axis
+  bool offloads_optimizer = false;  ///< master weights and moments live outside the device: optimize_offload
+  std::string offload_dir;          ///< of their file. Empty: pinned host memory on GPUs, output_dir on CPUs
 
   Recomputation recompute = Recomputation::kNone;
   std::vector<int64_t> no_recompute_layers;  ///< decoder layers, counted from 0, that keep what they compute

@@ -53,12 +53,13 @@ class Flattening {
   Flattening(const std::vector<OptionSpec>& specs, ErrorList& errors) : specs_(specs), errors_(errors) {}
 
   std::vector<Assignment> of(const FileValue& file) {
-    if (file.kind != FileValue::Kind::kNothing) add_map(file, "");
+    add_map(file, "");
     return std::move(assignments_);
   }
 
  private:
   void add_map(const FileValue& map, const std::string& group) {
+    if (map.kind == FileValue::Kind::kNothing) return;
     const std::string label = group.empty() ? map.where : cat(map.where, ": ", group);
     errors_.check(map.kind == FileValue::Kind::kMap, label, " must be a map of keys and values, got ",
                   kind_text(map));
@@ -77,9 +78,8 @@ class Flattening {
       errors_.check(false, label, ": there is no such key; ", remedy_for(specs_, group, entry.key));
       return;
     }
-    errors_.attempt([&] {
-      assignments_.push_back({.name = name, .values = value_texts(entry, label), .label = label});
-    });
+    errors_.attempt(
+        [&] { assignments_.push_back({.name = name, .values = value_texts(entry, label), .label = label}); });
   }
 
   const std::vector<OptionSpec>& specs_;
@@ -152,8 +152,8 @@ class Translation {
     }
     const std::string pp = "sharding_configs.pp_degree";
     if (is_right("pipeline")) {
-      errors_.check(keys_.pp_degree <= 1 || keys_.pipeline, label(pp), " must be 1 unless pipeline is true, got ",
-                    keys_.pp_degree);
+      errors_.check(keys_.pp_degree <= 1 || keys_.pipeline, label(pp),
+                    " must be 1 unless pipeline is true, got ", keys_.pp_degree);
     }
     const std::string mode = "pipeline_configs.schedule_mode";
     if (!keys_.schedule_mode.starts_with("csv:")) {
@@ -271,14 +271,16 @@ class Translation {
     note(!shards, "sharding_configs.pp_allreduce_in_optimize", off);
     note(shards && keys_.pp_allreduce_in_optimize && keys_.pp_degree <= 1,
          "sharding_configs.pp_allreduce_in_optimize", "pp_degree is 1 (see --sharding_reduce)");
-    note(by_anchors(), "sharding_configs.segment_broadcast_MB", "sharding_segment_strategy is segment_anchors");
+    note(by_anchors(), "sharding_configs.segment_broadcast_MB",
+         "sharding_segment_strategy is segment_anchors");
     note(!by_anchors(), "sharding_configs.segment_anchors",
          "sharding_segment_strategy is segment_broadcast_MB");
     note(keys_.pp_degree > 1, "sharding_configs.gradient_merge_acc_step",
          "pp_degree is above 1, so pipeline_configs.accumulate_steps applies");
     note(keys_.pipeline && keys_.pp_degree <= 1, "pipeline_configs.accumulate_steps",
          "pp_degree is 1, so sharding_configs.gradient_merge_acc_step applies");
-    for (const char* key : {"schedule_mode", "micro_batch_size", "accumulate_steps", "enable_send_recv_overlap"})
+    for (const char* key :
+         {"schedule_mode", "micro_batch_size", "accumulate_steps", "enable_send_recv_overlap"})
       note(!keys_.pipeline, cat(kPipelineConfigs, ".", key), "pipeline is false");
   }
 

@@ -20,7 +20,7 @@ namespace braid::config {
 /// What a file says in terms of the options of `braid pretrain`, to be applied before those given beside it.
 struct StrategyFile {
   std::vector<Assignment> assignments;  ///< of every option that the file decides, by key or by default
-  std::vector<std::string> notes;       ///< keys without effect, and keys over which an option takes precedence
+  std::vector<std::string> notes;  ///< keys without effect, and keys over which an option takes precedence
 };
 
 /// The keys, as "sharding_configs.mp_degree", with their defaults and ranges.

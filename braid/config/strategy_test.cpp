@@ -26,8 +26,9 @@ std::string error_of(const Strategy& strategy) {
 TEST(Strategy, GradientsAreReducedOncePerStepUnlessTheyAreSharded) {
   for (const int32_t stage : {0, 1}) {
     EXPECT_EQ((Strategy{.sharding_stage = stage}.reduce_timing()), ReduceTiming::kStep);
-    EXPECT_EQ((Strategy{.sharding_stage = stage, .sharding_reduce = ReduceTiming::kMicrobatch}.reduce_timing()),
-              ReduceTiming::kMicrobatch);
+    EXPECT_EQ(
+        (Strategy{.sharding_stage = stage, .sharding_reduce = ReduceTiming::kMicrobatch}.reduce_timing()),
+        ReduceTiming::kMicrobatch);
   }
   for (const int32_t stage : {2, 3}) {
     EXPECT_EQ((Strategy{.sharding_stage = stage}.reduce_timing()), ReduceTiming::kMicrobatch);
@@ -71,7 +72,8 @@ TEST(TrainingOptions, LossScalingIsCheckedAndPrinted) {
     return std::string("accepted");
   };
   EXPECT_EQ(error({}), "accepted");
-  EXPECT_THAT(error({.initial = 0.5}), HasSubstr("TrainingOptions::loss_scaling.initial is out of range: 0.5"));
+  EXPECT_THAT(error({.initial = 0.5}),
+              HasSubstr("TrainingOptions::loss_scaling.initial is out of range: 0.5"));
   EXPECT_THAT(error({.growth_interval = 0}), HasSubstr("loss_scaling.growth_interval must be >= 1, got 0"));
   EXPECT_THAT(error({.growth = 0.5}), HasSubstr("loss_scaling.growth is"));
   EXPECT_THAT(error({.backoff_after = 0}), HasSubstr("loss_scaling.backoff_after must be >= 1, got 0"));
