@@ -11,18 +11,20 @@
 
 namespace braid::config {
 
+/// The library's message without its error identifier, which it begins with in brackets.
+inline std::string json_error_text(const nlohmann::json::exception& error) {
+  std::string_view what = error.what();
+  if (const size_t end = what.find("] "); what.starts_with('[') && end != what.npos)
+    what.remove_prefix(end + 2);
+  return std::string(what);
+}
+
 /// The value of `text`. Throws ConfigError with the position and `file_name`.
-/// `callback` is the library's: it is called for every key and value as it is parsed.
-inline nlohmann::json parse_json(std::string_view text, std::string_view file_name,
-                                 const nlohmann::json::parser_callback_t& callback = nullptr) {
+inline nlohmann::json parse_json(std::string_view text, std::string_view file_name) {
   try {
-    return nlohmann::json::parse(text, callback);
+    return nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& error) {
-    std::string_view what = error.what();
-    // The library's messages begin with its error identifier in brackets.
-    if (const size_t end = what.find("] "); what.starts_with('[') && end != what.npos)
-      what.remove_prefix(end + 2);
-    throw ConfigError(cat(file_name, " is not valid JSON: ", what));
+    throw ConfigError(cat(file_name, " is not valid JSON: ", json_error_text(error)));
   }
 }
 

@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "braid/base/error.h"
+#include "braid/config/error_list.h"
 #include "braid/config/option_arguments.h"
 #include "braid/config/option_spec.h"
 #include "braid/config/option_value.h"
@@ -69,27 +70,15 @@ class OptionTable {
 
   /// Sets the fields, in order: the last assignment of an option takes precedence, so a file goes before the
   /// flags. Returns a note for each given option without effect. Throws ConfigError for unknown names and
-  /// for values that are not allowed or not supported; `options` may then be partly changed.
+  /// for values that are not allowed or not supported, all of them at once; the fields whose assignments are
+  /// right are set even then.
   std::vector<std::string> apply(Options& options, std::span<const Assignment> assignments) const {
     std::vector<std::string> notes;
+    ErrorList errors;
     for (size_t i = 0; i < assignments.size(); ++i) {
-      const Assignment& given = assignments[i];
-      const size_t at = index_of(given.name, given.label);
-      const OptionSpec& spec = specs_[at];
-      require<ConfigError>(spec.is_list || given.values.size() == 1, given.label, " takes one value, ",
-                           allowed_text(spec), "; got ", given.values.size());
-      std::vector<std::string> values;
-      for (const std::string& value : given.values) values.push_back(checked_value(spec, value, given.label));
-      accesses_[at].set(options, values);
-      bool is_last = true;
-      for (const Assignment& later : assignments.subspan(i + 1)) {
-        is_last = is_last && find_option(specs_, later.name) != &spec;
-      }
-      if (is_last && !spec.info.no_effect.empty()) {
-        notes.push_back(cat(given.label, " ", given.values.empty() ? "" : given.values.front(),
-                            " has no effect: ", spec.info.no_effect));
-      }
+      errors.attempt([&] { apply_one(options, assignments, i, notes); });
     }
+    errors.throw_if_any();
     return notes;
   }
 
@@ -100,14 +89,18 @@ class OptionTable {
     return all;
   }
 
-  /// Throws ConfigError if a field holds a value that its flag would reject.
+  /// Throws ConfigError if fields hold values that their flags would reject, for all of them at once.
   void check(const Options& options) const {
+    ErrorList errors;
     for (size_t i = 0; i < specs_.size(); ++i) {
       const std::vector<std::string> values = accesses_[i].get(options);
       // A default may mean "required" and lie outside the range; the command checks that.
       if (values == specs_[i].default_values) continue;
-      for (const std::string& value : values) checked_value(specs_[i], value, "--" + specs_[i].name);
+      for (const std::string& value : values) {
+        errors.attempt([&] { checked_value(specs_[i], value, "--" + specs_[i].name); });
+      }
     }
+    errors.throw_if_any();
   }
 
   std::string help() const { return help_text(command_, specs_); }
@@ -119,6 +112,26 @@ class OptionTable {
     std::function<void(Options&, const std::vector<std::string>&)> set;
     std::function<std::vector<std::string>(const Options&)> get;
   };
+
+  void apply_one(Options& options, std::span<const Assignment> assignments, size_t i,
+                 std::vector<std::string>& notes) const {
+    const Assignment& given = assignments[i];
+    const size_t at = index_of(given.name, given.label);
+    const OptionSpec& spec = specs_[at];
+    require<ConfigError>(spec.is_list || given.values.size() == 1, given.label, " takes one value, ",
+                         allowed_text(spec), "; got ", given.values.size());
+    std::vector<std::string> values;
+    for (const std::string& value : given.values) values.push_back(checked_value(spec, value, given.label));
+    accesses_[at].set(options, values);
+    bool is_last = true;
+    for (const Assignment& later : assignments.subspan(i + 1)) {
+      is_last = is_last && find_option(specs_, later.name) != &spec;
+    }
+    if (is_last && !spec.info.no_effect.empty()) {
+      notes.push_back(cat(given.label, " ", given.values.empty() ? "" : given.values.front(),
+                          " has no effect: ", spec.info.no_effect));
+    }
+  }
 
   // Values have passed checked_value, so the only failure left is a number too large for its field.
   template <typename Value>

@@ -172,6 +172,58 @@ TEST(OptionTable, ValuesFromAFileAreRejectedWithTheirPosition) {
               HasSubstr("f.yaml:1: portt: there is no such option; did you mean port?"));
 }
 
+TEST(OptionTable, AllErrorsComeAtOnceAndTheRestIsSet) {
+  const Table table = serve_table();
+  ServeOptions options;
+  const std::vector<Assignment> given = {{"port", {"0"}, "f.yaml:1: port"},
+                                         {"rate", {"0.25"}, "f.yaml:2: rate"},
+                                         {"mod", {"slow"}, "f.yaml:3: mod"},
+                                         {"shards", {"4"}, "--shards"}};
+  std::string message;
+  try {
+    table.apply(options, given);
+  } catch (const ConfigErrors& errors) {
+    EXPECT_EQ(errors.messages.size(), 3U);
+    message = errors.what();
+  }
+  EXPECT_EQ(message,
+            "3 errors:\n  f.yaml:1: port must be a whole number, >= 1 and <= 65535, got '0'\n"
+            "  f.yaml:3: mod: there is no such option; did you mean mode?\n"
+            "  --shards 4: this version of braid does not support sharding; use 1");
+  EXPECT_EQ(options.rate, 0.25);
+  message.clear();
+  try {
+    table.check({.port = 0, .shards = 2});
+  } catch (const ConfigErrors& errors) {
+    message = errors.what();
+  }
+  EXPECT_THAT(message, testing::StartsWith("2 errors:\n  --port must be"));
+}
+
+TEST(ErrorList, OneErrorStandsAloneAndSeveralAreFlattened) {
+  ErrorList none;
+  EXPECT_TRUE(none.attempt([] {}));
+  EXPECT_NO_THROW(none.throw_if_any());
+  const auto text = [](const ErrorList& errors) {
+    try {
+      errors.throw_if_any();
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  ErrorList errors;
+  errors.check(true, "no");
+  EXPECT_FALSE(errors.attempt([] { throw ConfigError("first"); }));
+  EXPECT_EQ(text(errors), "first");
+  ErrorList outer;
+  outer.check(false, "num", 1);
+  errors.check(false, "second");
+  EXPECT_FALSE(outer.attempt([&] { errors.throw_if_any(); }));
+  EXPECT_EQ(text(outer), "3 errors:\n  num1\n  first\n  second");
+  EXPECT_THROW(outer.attempt([] { throw InternalError("a bug"); }), InternalError);
+}
+
 TEST(OptionTable, CheckFindsFieldsThatTheirFlagsWouldReject) {
   const Table table = serve_table();
   EXPECT_NO_THROW(table.check({}));

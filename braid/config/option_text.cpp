@@ -20,10 +20,16 @@ std::string joined(const std::vector<std::string>& texts, std::string_view betwe
   return all;
 }
 
+// Choices stand in place of the type where they fit on a line, and among the limits elsewhere.
+bool shows_choices_as_type(const OptionSpec& spec) {
+  constexpr size_t kLongest = 72;
+  return !spec.info.choices.empty() && joined(spec.info.choices, "|").size() <= kLongest;
+}
+
 std::string type_text(const OptionSpec& spec) {
   static constexpr std::array<const char*, 4> kNames = {"bool", "int", "float", "string"};
   std::string type = kNames[static_cast<size_t>(spec.kind)];
-  if (!spec.info.choices.empty()) type = joined(spec.info.choices, "|");
+  if (shows_choices_as_type(spec)) type = joined(spec.info.choices, "|");
   return spec.is_list ? type + "..." : type;
 }
 
@@ -31,9 +37,10 @@ std::string default_text(const OptionSpec& spec) {
   return spec.default_values.empty() ? "unset" : joined(spec.default_values, " ");
 }
 
-// Range, supported values and effect, in the order of both help and Markdown.
+// Long choices, range, supported values and effect, in the order of both help and Markdown.
 std::string limits_text(const OptionSpec& spec) {
   std::vector<std::string> parts;
+  if (!spec.info.choices.empty() && !shows_choices_as_type(spec)) parts.push_back(allowed_text(spec));
   if (const std::string range = range_text(spec.info.range); !range.empty()) parts.push_back(range);
   if (!spec.info.missing.empty()) {
     parts.push_back("supported: " +

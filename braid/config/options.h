@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace braid::config {
 
@@ -78,6 +79,8 @@ struct PretrainOptions {
   double scale_loss = 32768.0;
 
   // Parallel
+  std::optional<std::string> strategy;
+  int64_t data_parallel_degree = -1;
   int64_t pipeline_parallel_degree = -1;
   std::string pipeline_schedule_mode = "1F1B";
   bool enable_send_recv_overlap = false;
@@ -94,6 +97,8 @@ struct PretrainOptions {
   std::optional<std::string> sharding_reduce;
   int64_t data_parallel_degree = -1;
   std::string sharding_parallel_config;
+  std::optional<std::string> sharding_reduce;
+  std::optional<std::string> offload_dir;
   int64_t sep_parallel_degree = -1;
   int64_t context_parallel_degree = -1;
   std::string hybrid_parallel_topo_order = "pp_first";
@@ -105,7 +110,7 @@ struct PretrainOptions {
   bool recompute = false;
   std::string recompute_granularity = "full";
   std::string refined_recompute;
-  std::optional<int64_t> no_recompute_layers;
+  std::vector<int64_t> no_recompute_layers;
   int64_t pp_recompute_interval = 1;
 
   // Run

@@ -5,45 +5,33 @@
 #include <filesystem>
 #include <initializer_list>
 #include <limits>
+#include <utility>
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
+#include "braid/config/config_words.h"
+#include "braid/config/error_list.h"
+#include "braid/config/mesh_options.h"
 #include "braid/config/model_config_json.h"
 #include "braid/config/option_file.h"
 #include "braid/config/presets.h"
 #include "braid/config/pretrain_table.h"
+#include "braid/config/strategy_file.h"
 #include "braid/schedule/generators/generate.h"
 
 namespace braid::config {
 namespace {
 
-// Applies the words of pipeline_parallel_config; the overlap is a separate option here.
-void apply_pipeline_words(PretrainOptions& options, std::vector<std::string>& notes) {
-  static const std::vector<std::string> kAlwaysOn = {"disable_p2p_cache_shape", "disable_partial_send_recv",
-                                                     "disable_batch_p2p_comm"};
-  for (const std::string& word : split(options.pipeline_parallel_config, ' ')) {
-    if (word.empty()) continue;
-    if (word == "enable_send_recv_overlap") {
-      options.enable_send_recv_overlap = true;
-    } else if (std::find(kAlwaysOn.begin(), kAlwaysOn.end(), word) != kAlwaysOn.end()) {
-      notes.push_back(cat("--pipeline_parallel_config ", word, " has no effect: it is always on"));
-    } else {
-      throw ConfigError(cat("--pipeline_parallel_config ", word,
-                            ": this version of braid does not support it; ", "use enable_send_recv_overlap, ",
-                            kAlwaysOn[0], ", ", kAlwaysOn[1], " or ", kAlwaysOn[2]));
-    }
-  }
-}
-
 // Notes given options that depend on another one, which is off.
-void note_unused(const PretrainOptions& options, std::span<const Assignment> given,
-                 std::vector<std::string>& notes) {
-  const auto note = [&](bool unused, std::initializer_list<const char*> names, const char* reason) {
+void note_unused(const PretrainOptions& options, const mesh::MeshShape& mesh,
+                 std::span<const Assignment> given, std::vector<std::string>& notes) {
+  const auto note = [&](bool unused, std::initializer_list<const char*> names, const char* reason,
+                        const char* beginning = " has no effect: ") {
     if (!unused) return;
     for (const char* name : names) {
       const auto found =
           std::find_if(given.rbegin(), given.rend(), [&](const Assignment& a) { return a.name == name; });
-      if (found != given.rend()) notes.push_back(cat(found->label, " has no effect: ", reason));
+      if (found != given.rend()) notes.push_back(cat(found->label, beginning, reason));
     }
   };
   const bool is_constant = options.lr_scheduler_type.starts_with("constant");
@@ -59,6 +47,31 @@ void note_unused(const PretrainOptions& options, std::span<const Assignment> giv
   note(is_dry_run(options), {"profile_steps"}, "a dry run takes no steps");
   note(!options.do_train && !is_dry_run(options), {"profile_steps", "schedule_memory_limit"},
        "do_train is off");
+
+  const bool shards = !options.sharding.empty();
+  const bool offloads = offloads_optimizer(options);
+  note(shards && mesh.sharding == 1 && !offloads, {"sharding"},
+       "the sharding degree is 1, so there is nothing to divide");
+  note(shards && mesh.sharding == 1 && offloads, {"sharding"},
+       "the sharding degree is 1, so there is nothing to divide", " only offloads the optimizer: ");
+  note(mesh.sharding == 1, {"sharding_reduce"}, "the sharding degree is 1, so there is nothing to reduce");
+  note(!shards && options.sharding_parallel_degree > 1, {"sharding_parallel_degree"},
+       "sharding names no stage, so these ranks are replicas");
+  note(!offloads, {"offload_dir"}, "sharding does not say offload");
+  note(!options.segment_anchors.empty(), {"segment_broadcast_mb"}, "segment_anchors takes precedence");
+  note(!options.recompute, {"recompute_granularity", "no_recompute_layers", "pp_recompute_interval"},
+       "recompute is off");
+  note(!options.fp16, {"scale_loss"}, "fp16 is off");
+  note(!options.fp16 && !options.bf16, {"fp16_opt_level"}, "fp16 and bf16 are off: everything is float32");
+  note(options.fp16 || options.bf16, {"fp16_opt_level"}, "O1 and O2 are the same (see --help)");
+}
+
+// The last value given for the option `name`, which has no alias.
+std::optional<std::string> last_value(std::span<const Assignment> given, std::string_view name) {
+  const auto found = std::find_if(given.rbegin(), given.rend(),
+                                  [&](const Assignment& assignment) { return assignment.name == name; });
+  if (found == given.rend() || found->values.empty()) return std::nullopt;
+  return found->values.front();
 }
 
 void validate_axes(const PretrainOptions& options) {
@@ -188,40 +201,62 @@ PretrainCommand parse_pretrain(std::span<const std::string> arguments, std::opti
   }
   ParsedArguments flags = parse_arguments(arguments, table.specs());
   given.insert(given.end(), flags.assignments.begin(), flags.assignments.end());
+  const bool plans_only = last_value(given, "dry_run").value_or("0") != "0";
+  if (plans_only && world_size == 1) world_size.reset();
 
+  // The file of the strategy comes first, so that options given beside it take precedence.
+  ErrorList errors;
   PretrainCommand command;
-  command.notes = table.apply(command.options, given);
-  apply_pipeline_words(command.options, command.notes);
+  StrategyFile strategy;
+  errors.attempt([&] {
+    if (const auto path = last_value(given, "strategy")) {
+      strategy = translate_strategy(read_file_value(*path), *path, given, world_size);
+    }
+  });
+  command.notes = std::move(strategy.notes);
+  std::vector<Assignment> all = std::move(strategy.assignments);
+  all.insert(all.end(), given.begin(), given.end());
+  errors.attempt([&] {
+    for (std::string& note : table.apply(command.options, all)) command.notes.push_back(std::move(note));
+  });
+  errors.attempt([&] { apply_config_words(command.options, command.notes); });
+  errors.throw_if_any();
+
   validate(command.options);
-  command.run = run_options(command.options, is_dry_run(command.options) ? std::nullopt : world_size);
-  note_unused(command.options, given, command.notes);
+  command.run = run_options(command.options, world_size);
+  note_unused(command.options, command.run.strategy.mesh, given, command.notes);
   return command;
 }
 
 void validate(const PretrainOptions& options) {
   pretrain_table().check(options);
+  ErrorList errors;
   if (!is_dry_run(options)) {
-    require<ConfigError>(options.do_train || options.do_eval,
-                         "nothing to do: pass --do_train, --do_eval or both");
-    require<ConfigError>(!options.do_train || options.max_steps >= 1,
-                         "--max_steps is required with --do_train: the number of optimizer steps");
+    errors.check(options.do_train || options.do_eval, "nothing to do: pass --do_train, --do_eval or both");
+    errors.check(!options.do_train || options.max_steps >= 1,
+                 "--max_steps is required with --do_train: the number of optimizer steps");
   }
-  validate_sources(options);
-  validate_axes(options);
-  validate_schedule(options);
-  if (options.do_train && options.max_steps >= 1) validate_learning_rate(options);
-  require<ConfigError>(!options.fp16 || options.fp16_opt_level != "O0",
-                       "--fp16 1 and --fp16_opt_level O0 (everything in float32) conflict; omit one");
-  require<ConfigError>(!options.bf16 || !options.fp16, "--bf16 1 and --fp16 1 conflict; omit one");
-  require<ConfigError>(!options.bf16 || options.fp16_opt_level != "O0",
-                       "--bf16 1 and --fp16_opt_level O0 (everything in float32) conflict; omit one");
+  errors.attempt([&] { validate_sources(options); });
+  errors.attempt([&] { validate_schedule(options); });
+  if (options.do_train && options.max_steps >= 1) {
+    errors.attempt([&] { validate_learning_rate(options); });
+  }
+  errors.check(!options.bf16 || !options.fp16, "--bf16 1 and --fp16 1 conflict; omit one");
+  for (const auto& [is_on, name] : {std::pair(options.bf16, "bf16"), std::pair(options.fp16, "fp16")}) {
+    errors.check(!is_on || options.fp16_opt_level != "O0", "--", name,
+                 " 1 and --fp16_opt_level O0 (everything in float32) conflict; omit one");
+  }
+  errors.check(!options.sequence_parallel || options.tensor_parallel_degree > 1,
+               "--sequence_parallel 1 divides the sequence over the ranks of --tensor_parallel_degree, which "
+               "must be above 1, got ",
+               options.tensor_parallel_degree);
   const bool saves = options.save_steps && options.save_strategy.value_or("steps") != "no";
-  require<ConfigError>(
-      !saves || !options.do_train || *options.save_steps > options.max_steps, "--save_steps ",
-      options.save_steps.value_or(0), ": a checkpoint would be due within ",
-      counted(options.max_steps, "step"),
-      ", but this version of braid does not support checkpoints (the final model is written to "
-      "<output_dir>/hf); omit it or pass --save_strategy no");
+  errors.check(!saves || !options.do_train || *options.save_steps > options.max_steps, "--save_steps ",
+               options.save_steps.value_or(0), ": a checkpoint would be due within ",
+               counted(options.max_steps, "step"),
+               ", but this version of braid does not support checkpoints (the final model is written to "
+               "<output_dir>/hf); omit it or pass --save_strategy no");
+  errors.throw_if_any();
 }
 
 bool is_dry_run(const PretrainOptions& options) { return options.dry_run != "0"; }

@@ -22,9 +22,10 @@ struct PretrainCommand {
   std::vector<std::string> notes;
 };
 
-/// The options given by `[FILE] [--flag value]...`, validated, for a run on `world_size` ranks (see mesh_of).
-/// Reads FILE (YAML or JSON) if the first argument is not a flag. Throws ConfigError for options that are
-/// unknown, not allowed, contradictory or not supported by this version.
+/// The options given by `[FILE] [--flag value]...`, validated. Reads FILE (YAML or JSON) if the first
+/// argument is not a flag, and the strategy's file. `world_size` is the number of ranks of the job; a dry run
+/// of one rank, or without it, plans for as many ranks as the degrees say. Throws ConfigError for options
+/// that are unknown, not allowed, contradictory or not supported by this version.
 PretrainCommand parse_pretrain(std::span<const std::string> arguments,
                                std::optional<int64_t> world_size = std::nullopt);
 

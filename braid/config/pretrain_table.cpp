@@ -118,8 +118,9 @@ void add_data_options(Table& table) {
             {.help = "Samples per microbatch.", .unit = "samples", .range = kAtLeastOne});
   table.add("per_device_eval_batch_size", &P::per_device_eval_batch_size,
             {.help = "Samples per microbatch in evaluation.", .unit = "samples", .range = kAtLeastOne});
-  table.add("gradient_accumulation_steps", &P::gradient_accumulation_steps,
-            {.help = "Microbatches per step.", .unit = "microbatches", .range = kAtLeastOne});
+  table.add(
+      "gradient_accumulation_steps", &P::gradient_accumulation_steps,
+      {.help = "Microbatches per step on each data rank.", .unit = "microbatches", .range = kAtLeastOne});
 }
 
 void add_optimizer_options(Table& table) {
@@ -162,31 +163,29 @@ void add_optimizer_options(Table& table) {
   table.add(
       "bf16", &P::bf16,
       {.help = "Weights and activations in bfloat16; master weights, moments and gradients stay float32."});
-  table.add("fp16", &P::fp16,
-            {.help = "Weights and activations in float16, with a scaled loss; master weights, moments and "
-                     "gradients stay "
-                     "float32. Steps whose gradients overflow are skipped."});
   table.add(
-      "fp16_opt_level", &P::fp16_opt_level,
-      {.help = "Which values are kept in 16 bits.",
-       .choices = {"O0", "O1", "O2"},
-       .no_effect =
-           "16-bit training always works as O2 with float32 gradients, and without bf16 and fp16 everything "
-           "is float32"});
+      "fp16", &P::fp16,
+      {.help = "The same in float16, with dynamic loss scaling (scale_loss). bf16 has a wider range and "
+               "needs none."});
+  table.add("fp16_opt_level", &P::fp16_opt_level,
+            {.help = "O1 and O2 are the same: weights and activations have 16 bits; norms, softmax, loss and "
+                     "sums are computed in float32, and master weights and gradients are float32. O0, "
+                     "everything in float32, conflicts with fp16 and bf16.",
+             .choices = {"O0", "O1", "O2"}});
   table.add(
       "amp_master_grad", &P::amp_master_grad,
       {.help = "Keep gradients in float32.", .no_effect = "gradients are always accumulated in float32"});
-  table.add("scale_loss", &P::scale_loss,
-            {.help = "Initial loss scale of fp16. It doubles after 1000 steps without an overflow and "
-                     "shrinks to 0.8 of "
-                     "itself after 2 in a row with one, down to 1.",
-             .range = {.at_least = 1}});
+  table.add(
+      "scale_loss", &P::scale_loss,
+      {.help = "Initial loss scale of fp16. It doubles after 1000 steps in a row without overflow and is "
+               "multiplied by 0.8 after 2 in a row with one; a step that overflows changes no weight.",
+       .range = kAtLeastOne});
 }
 
 OptionTable<PretrainOptions> pretrain_table() {
   Table table({.command = "braid pretrain",
                .usage = "[FILE] [--flag value | --flag=value]...",
-               .summary = "Pretrains a Llama model on one rank or a pipeline. FILE holds options in YAML or "
+               .summary = "Pretrains a Llama model on one rank or many. FILE holds options in YAML or "
                           "JSON under the same names; flags override it. A switch without a value is true."});
   add_model_options(table);
   add_data_options(table);

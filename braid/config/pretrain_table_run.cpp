@@ -1,4 +1,9 @@
 // The option table of `braid pretrain`, second half: parallelism, memory, run and output.
+#include <string>
+#include <string_view>
+
+#include "braid/base/error.h"
+#include "braid/config/config_words.h"
 #include "braid/config/pretrain_table_parts.h"
 #include "braid/schedule/generators/generate.h"
 
@@ -13,19 +18,46 @@ constexpr Range kNotNegative{.at_least = 0};
 constexpr Range kPositive{.above = 0};
 constexpr Range kDegree{.at_least = 1, .also = -1};
 
-void add_pipeline(Table& table) {
+// The help of an option whose value is words.
+std::string words_help(std::string_view option, std::string_view effect) {
+  return cat("Space-separated words from PaddleNLP: ", accepted_words(option), ". ", effect);
+}
+
+constexpr std::string_view kNotNeeded =
+    "They have no effect: what they switch on is always on or never needed, as the log then says.";
+
+void add_degrees(Table& table) {
+  table.add("strategy", &P::strategy,
+            {.help = "A YAML or JSON file with Paddle's keys sharding, pipeline, sharding_configs and "
+                     "pipeline_configs (docs/strategy.md), which stand for the options below; options given "
+                     "beside it take precedence. Unset: none."});
+  table.add("tensor_parallel_degree", &P::tensor_parallel_degree,
+            {.help = "Ranks over which each layer's matrices are divided (mp, the innermost axis); -1: one.",
+             .range = kDegree});
+  table.add(
+      "sharding_parallel_degree", &P::sharding_parallel_degree,
+      {.help = "Data ranks over which the sharding stage divides states, gradients and weights; -1: with "
+               "sharding, all data ranks, else one.",
+       .range = kDegree});
   table.add("pipeline_parallel_degree", &P::pipeline_parallel_degree,
             {.help = "Pipeline ranks over which the layers are distributed; -1: one.", .range = kDegree});
+  table.add(
+      "data_parallel_degree", &P::data_parallel_degree,
+      {.help = "Replicas around everything else (dp, the outermost axis); -1: what remains of the ranks. "
+               "The product of the four degrees is the number of ranks.",
+       .range = kDegree});
+}
+
+void add_pipeline(Table& table) {
   table.add("pipeline_schedule_mode", &P::pipeline_schedule_mode,
             {.help = "The pipeline schedule: " + schedule::mode_names() +
                      "; or csv:FILE, a schedule in the CSV format of PyTorch's pipelining."});
   table.add("enable_send_recv_overlap", &P::enable_send_recv_overlap,
             {.help = "Post receives early, so that messages travel during computation."});
-  table.add(
-      "pipeline_parallel_config", &P::pipeline_parallel_config,
-      {.help =
-           "Space-separated words from PaddleNLP: enable_send_recv_overlap acts as the option of that name; "
-           "disable_p2p_cache_shape, disable_partial_send_recv and disable_batch_p2p_comm are always on."});
+  table.add("pipeline_parallel_config", &P::pipeline_parallel_config,
+            {.help = words_help("pipeline_parallel_config",
+                                "enable_send_recv_overlap and enable_overlap_p2p_comm act as the option "
+                                "enable_send_recv_overlap; the others are always on.")});
   table.add("virtual_pp_degree", &P::virtual_pp_degree,
             {.help = "Chunks of layers per rank, for VPP and InterleavedZB; may stay 1 for schedules that "
                      "always have two (ZBVPP, V-Half, V-Min, DualPipeV).",
@@ -62,45 +94,29 @@ void add_pipeline(Table& table) {
 }
 
 void add_other_parallelism(Table& table) {
-  table.add("tensor_parallel_degree", &P::tensor_parallel_degree,
-            {.help = "Ranks that share each layer (mp, Megatron's tensor parallelism); -1: one. It must "
-                     "divide the heads "
-                     "and the intermediate size.",
-             .range = kDegree});
+  table.add("tensor_parallel_config", &P::tensor_parallel_config,
+            {.help = words_help("tensor_parallel_config", kNotNeeded)});
   table.add(
-      "tensor_parallel_config", &P::tensor_parallel_config,
-      {.help = "PaddleNLP's settings of tensor parallelism.",
-       .supported = {""},
-       .missing = "settings of tensor parallelism (messages overlap with computing wherever they can)"});
-  table.add("sequence_parallel", &P::sequence_parallel,
-            {.help = "Between layers each mp rank has its part of the rows: norms and residual sums are "
-                     "shared, and less is "
-                     "kept for backward passes. Needs tensor_parallel_degree above 1."});
+      "sequence_parallel", &P::sequence_parallel,
+      {.help = "Divide norms along the sequence over the ranks of tensor_parallel_degree, which must be "
+               "above 1: less memory for activations, at the same number of bytes sent."});
   table.add(
       "sharding", &P::sharding,
-      {.help = "ZeRO stage: what each sharding rank has only its part of. stage1: optimizer states; stage2: "
-               "gradients too; stage3: weights too. Empty: no sharding.",
-       .choices = {"", "stage1", "stage2", "stage3", "stage2 offload", "stage3 offload"},
-       .supported = {"", "stage1", "stage2", "stage3"},
-       .missing = "offload"});
-  table.add("sharding_parallel_degree", &P::sharding_parallel_degree,
-            {.help = "Ranks that share a model's states, each training on its own microbatches; -1: with "
-                     "sharding all ranks "
-                     "that remain, else one.",
-             .range = kDegree});
-  table.add("sharding_reduce", &P::sharding_reduce,
-            {.help = "When gradients are summed over the sharding ranks: step, once, or microbatch, with "
-                     "each, which needs "
-                     "less memory and sends more. Unset: step for stage1, microbatch for stage2 and stage3.",
-             .choices = {"step", "microbatch"}});
+      {.help = "ZeRO's stage. stage1 divides optimizer states over the ranks of "
+               "sharding_parallel_degree, stage2 also gradients, stage3 also weights, which are then "
+               "gathered twice per microbatch; stage0 divides nothing, and true is stage1. With offload, "
+               "master weights and moments are kept outside the device, whatever the degree.",
+       .choices = {"", "true", "stage0", "stage1", "stage2", "stage3", "stage0 offload", "stage1 offload",
+                   "stage2 offload", "stage3 offload"}});
   table.add("sharding_parallel_config", &P::sharding_parallel_config,
-            {.help = "PaddleNLP's settings of sharding.",
-             .supported = {""},
-             .missing = "settings of sharding (sums and gathers overlap with computing wherever they can)"});
-  table.add("data_parallel_degree", &P::data_parallel_degree,
-            {.help = "Replicas of all other ranks, each training on its own microbatches; -1: what remains "
-                     "of the ranks.",
-             .range = kDegree});
+            {.help = words_help("sharding_parallel_config", kNotNeeded)});
+  table.add("sharding_reduce", &P::sharding_reduce,
+            {.help = "When gradients are reduced over the sharding ranks: once a step, or after each "
+                     "microbatch. Unset: step for stages 0 and 1, microbatch for 2 and 3.",
+             .choices = {"step", "microbatch"}});
+  table.add("offload_dir", &P::offload_dir,
+            {.help = "The directory of the file that holds an offloaded optimizer (sharding with offload). "
+                     "Unset: pinned host memory on GPUs, a file in output_dir on CPUs."});
   table.add("sep_parallel_degree", &P::sep_parallel_degree,
             {.help = "Ranks that split a sequence by heads; -1: one.",
              .range = kDegree,
@@ -121,21 +137,24 @@ void add_other_parallelism(Table& table) {
 }
 
 void add_recompute(Table& table) {
-  const std::string unused = "it applies only with recompute, which this version does not support";
-  table.add("recompute", &P::recompute,
-            {.help = "Recompute activations in the backward pass instead of keeping them.",
-             .supported = {"false"},
-             .missing = "recomputation"});
   table.add(
-      "recompute_granularity", &P::recompute_granularity,
-      {.help = "What is recomputed.", .choices = {"full", "full_attn", "core_attn"}, .no_effect = unused});
-  table.add(
-      "refined_recompute", &P::refined_recompute,
-      {.help = "Operators excluded from recomputation.", .supported = {""}, .missing = "recomputation"});
+      "recompute", &P::recompute,
+      {.help = "Recompute activations in the backward pass instead of keeping them; with every schedule."});
+  table.add("recompute_granularity", &P::recompute_granularity,
+            {.help = "What is recomputed: whole decoder layers (full), attention with its projections "
+                     "(full_attn) or without (core_attn).",
+             .choices = {"full", "full_attn", "core_attn"}});
   table.add("no_recompute_layers", &P::no_recompute_layers,
-            {.help = "Layers excluded from recomputation.", .range = kNotNegative, .no_effect = unused});
+            {.help = "Decoder layers, counted from 0, that are not recomputed.", .range = kNotNegative});
+  table.add("refined_recompute", &P::refined_recompute,
+            {.help = "Operators excluded from recomputation.",
+             .supported = {""},
+             .missing = "recomputation by operator (recompute_granularity and no_recompute_layers choose)"});
   table.add("pp_recompute_interval", &P::pp_recompute_interval,
-            {.help = "Layers recomputed together.", .range = kNotNegative, .no_effect = unused});
+            {.help = "Layers recomputed together.",
+             .range = kNotNegative,
+             .supported = {"1"},
+             .missing = "recomputation of several layers together"});
 }
 
 void add_checkpoints(Table& table) {
@@ -171,6 +190,7 @@ void add_checkpoints(Table& table) {
 
 void add_parallel_options(Table& table) {
   table.group("Parallel");
+  add_degrees(table);
   add_pipeline(table);
   add_other_parallelism(table);
   table.group("Memory");

@@ -38,6 +38,10 @@ struct AnyOptional {
   template <typename T>
   operator std::optional<T>() const;
 };
+struct AnyList {
+  template <typename T>
+  operator std::vector<T>() const;
+};
 
 // The number of fields of an aggregate: initialisers are appended one at a time until none fits.
 template <typename T, typename... Fields>
@@ -50,6 +54,8 @@ constexpr size_t field_count() {
     return field_count<T, Fields..., AnySeconds>();
   } else if constexpr (requires { T{std::declval<Fields>()..., std::declval<AnyOptional>()}; }) {
     return field_count<T, Fields..., AnyOptional>();
+  } else if constexpr (requires { T{std::declval<Fields>()..., std::declval<AnyList>()}; }) {
+    return field_count<T, Fields..., AnyList>();
   } else {
     return sizeof...(Fields);
   }
@@ -103,7 +109,7 @@ TEST(PretrainTable, EveryOptionSetsItsOwnFieldAndReadsBackAsWritten) {
 
 TEST(PretrainTable, PrintBackReadsBackAsTheSameOptions) {
   if (!has_yaml()) {
-    EXPECT_THROW(parse_yaml_options("", "x"), ConfigError);
+    EXPECT_THROW(parse_yaml_value("", "x"), ConfigError);
     return;
   }
   const auto table = pretrain_table();
@@ -114,7 +120,7 @@ TEST(PretrainTable, PrintBackReadsBackAsTheSameOptions) {
   PretrainOptions options;
   table.apply(options, given);
   PretrainOptions read;
-  table.apply(read, parse_yaml_options(table.print_back(options), "printed"));
+  table.apply(read, options_of(parse_yaml_value(table.print_back(options), "printed")));
   EXPECT_EQ(read, options);
   EXPECT_NE(read, PretrainOptions{});
 }
@@ -176,7 +182,7 @@ TEST(PretrainTable, UnsupportedValuesAreRejectedWithTheReason) {
       }
     }
   }
-  EXPECT_GE(rejected, 23U);
+  EXPECT_GE(rejected, 18U);
 }
 
 TEST(PretrainTable, EveryOptionIsExplained) {
@@ -198,8 +204,9 @@ TEST(PretrainTable, HelpShowsTypeUnitDefaultAndRange) {
   EXPECT_THAT(help, HasSubstr("\nBatch\n"
                               "  --per_device_train_batch_size <int> samples  [default: 8; >= 1]\n"
                               "      Samples per microbatch.\n"));
-  EXPECT_THAT(help,
-              HasSubstr("  --sep_parallel_degree <int>  [default: -1; -1 or >= 1; supported: -1 or 1]\n"));
+  EXPECT_THAT(
+      help, HasSubstr("  --context_parallel_degree <int>  [default: -1; -1 or >= 1; supported: -1 or 1]\n"));
+  EXPECT_THAT(help, HasSubstr("  --sharding <string>\n      [default: ''; one of '', true, stage0, stage1,"));
   for (const std::string& line : split(help, '\n')) EXPECT_LE(line.size(), 100U) << line;
 }
 

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,7 +86,7 @@ TEST(Pretrain, APaddleNlpScriptRunsUnchanged) {
   EXPECT_EQ(command.options, expected);
   EXPECT_EQ(warmup_steps(command.options), 0.2);
   EXPECT_EQ(decay_steps(command.options), 20);
-  EXPECT_EQ(mesh_of(command.options, 4), (mesh::MeshShape{.pp = 4}));
+  EXPECT_EQ(command.run.strategy.mesh, (mesh::MeshShape{.pp = 4}));
   EXPECT_EQ(resolve_model(command.options), ModelConfig{});
   for (const char* name :
        {"use_flash_attention", "use_fused_rms_norm", "fp16_opt_level", "scale_loss", "save_steps",
@@ -95,16 +97,19 @@ TEST(Pretrain, APaddleNlpScriptRunsUnchanged) {
 
 TEST(Pretrain, ErrorsNameTheOptionTheValueAndTheRemedy) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"--sharding_parallel_degree 2",
-       "--sharding_parallel_degree 2 needs --sharding stage1, stage2 or stage3"},
-      {"--sharding stage5", "stage3"},
-      {"--sequence_parallel 1", "but --tensor_parallel_degree is -1"},
-      {"--tensor_parallel_config enable_mp_async_allreduce", "settings of tensor parallelism"},
-      {"--sharding_parallel_config enable_stage1_overlap", "settings of sharding"},
-      {"--bf16 1 --fp16 1", "--bf16 1 and --fp16 1 conflict"},
-      {"--fp16 1 --fp16_opt_level O0", "--fp16 1 and --fp16_opt_level O0"},
-      {"--recompute 1", "support recomputation"},
-      {"--recompute", "support recomputation"},
+      {"--sequence_parallel 1",
+       "--sequence_parallel 1 divides the sequence over the ranks of --tensor_parallel_degree, which must be "
+       "above 1, got -1"},
+      {"--sharding stage4",
+       "--sharding must be one of '', true, stage0, stage1, stage2, stage3, stage0 offload"},
+      {"--sharding_reduce never", "--sharding_reduce must be one of step, microbatch, got 'never'"},
+      {"--fp16 --bf16", "--bf16 1 and --fp16 1 conflict; omit one"},
+      {"--fp16 --fp16_opt_level O0", "--fp16 1 and --fp16_opt_level O0 (everything in float32) conflict"},
+      {"--scale_loss 0.5", "--scale_loss must be a number, >= 1, got '0.5'"},
+      {"--refined_recompute mlp_row_ln:0", "support recomputation by operator"},
+      {"--pp_recompute_interval 2", "support recomputation of several layers together; use 1"},
+      {"--no_recompute_layers -1", "--no_recompute_layers must be a whole number, >= 0, got '-1'"},
+      {"--tensor_parallel_degree 65536 --data_parallel_degree 65536", "more than the maximum of 2147483647"},
       {"--pipeline_schedule_mode ZBH9", "there is no pipeline schedule mode \"ZBH9\": did you mean ZBH1?"},
       {"--virtual_pp_degree 2", "1F1B runs with 1 chunk per rank, got 2"},
       {"--pipeline_schedule_mode ZBVPP --virtual_pp_degree 3", "ZBVPP runs with 2 chunks per rank, got 3"},
@@ -177,14 +182,25 @@ TEST(Pretrain, SettingsWithoutEffectAreNoted) {
               ElementsAre(HasSubstr("--input_dir has no effect")));
   EXPECT_THAT(parse_pretrain(with("--save_strategy no --save_steps 5")).notes,
               ElementsAre(HasSubstr("--save_steps 5 has no effect: no checkpoint is due")));
-}
-
-TEST(Pretrain, PipelineWordsSetTheOptionOfThatName) {
-  std::vector<std::string> arguments = with("--pipeline_parallel_degree 2");
-  arguments.push_back("--pipeline_parallel_config=enable_send_recv_overlap  disable_p2p_cache_shape");
-  const PretrainCommand command = parse_pretrain(arguments);
-  EXPECT_TRUE(command.options.enable_send_recv_overlap);
-  EXPECT_THAT(command.notes, ElementsAre(HasSubstr("disable_p2p_cache_shape has no effect")));
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"--sharding stage2", "--sharding has no effect: the sharding degree is 1"},
+      {"--sharding=stage2_offload", "--sharding only offloads the optimizer: the sharding degree is 1"},
+      {"--sharding_reduce step", "--sharding_reduce has no effect: the sharding degree is 1"},
+      {"--sharding_parallel_degree 2", "--sharding_parallel_degree has no effect: sharding names no stage"},
+      {"--offload_dir d", "--offload_dir has no effect: sharding does not say offload"},
+      {"--segment_anchors a --segment_broadcast_MB 3", "has no effect: segment_anchors takes precedence"},
+      {"--no_recompute_layers 1 2", "--no_recompute_layers has no effect: recompute is off"},
+      {"--recompute_granularity full", "--recompute_granularity has no effect: recompute is off"},
+      {"--scale_loss 2", "--scale_loss has no effect: fp16 is off"},
+      {"--fp16_opt_level O1", "--fp16_opt_level has no effect: fp16 and bf16 are off: everything is float32"},
+      {"--fp16 --fp16_opt_level O2", "--fp16_opt_level has no effect: O1 and O2 are the same"},
+  };
+  for (const auto& [more, note] : cases) {
+    std::vector<std::string> arguments = with(more);
+    std::replace(arguments.back().begin(), arguments.back().end(), '_',
+                 arguments.back() == "--sharding=stage2_offload" ? ' ' : '_');
+    EXPECT_THAT(parse_pretrain(arguments).notes, ElementsAre(HasSubstr(note))) << more;
+  }
 }
 
 TEST(Pretrain, FlagsOverrideTheFile) {
@@ -226,54 +242,27 @@ TEST(Pretrain, YamlAndJsonFilesAreEquivalent) {
             parse_pretrain(std::vector<std::string>{json}).options);
 }
 
-TEST(Pretrain, TheDegreesMultiplyToTheNumberOfRanks) {
-  using mesh::MeshShape;
-  EXPECT_EQ(mesh_of({}, 1), MeshShape{});
-  EXPECT_EQ(mesh_of({}, 4), MeshShape{.dp = 4}) << "what remains";
-  EXPECT_EQ(mesh_of({.pipeline_parallel_degree = 2, .tensor_parallel_degree = 2}, 16),
-            (MeshShape{.mp = 2, .pp = 2, .dp = 4}));
-  EXPECT_EQ(mesh_of({.pipeline_parallel_degree = 2, .sharding = "stage1"}, 8),
-            (MeshShape{.sharding = 4, .pp = 2}));
-  EXPECT_EQ(mesh_of({.sharding = "stage3", .sharding_parallel_degree = 2}, 8),
-            (MeshShape{.sharding = 2, .dp = 4}));
-  EXPECT_EQ(mesh_of({.sharding = "stage1", .data_parallel_degree = 2}, 8),
-            (MeshShape{.sharding = 4, .dp = 2}));
-  const PretrainOptions all = {.pipeline_parallel_degree = 4,
-                               .tensor_parallel_degree = 2,
-                               .sharding = "stage1",
-                               .sharding_parallel_degree = 4,
-                               .data_parallel_degree = 1};
-  EXPECT_EQ(mesh_of(all, 32), (MeshShape{.mp = 2, .sharding = 4, .pp = 4}));
-  EXPECT_EQ(mesh_of(all, std::nullopt), (MeshShape{.mp = 2, .sharding = 4, .pp = 4}));
-  EXPECT_EQ(mesh_of({.sharding = "stage1"}, std::nullopt), MeshShape{});
-  for (const int64_t ranks : {1, 16, 31, 64}) {
-    EXPECT_THAT(
-        error_of([&] { mesh_of(all, ranks); }),
-        HasSubstr(
-            "--tensor_parallel_degree 2, --sharding_parallel_degree 4, --pipeline_parallel_degree 4 and "
-            "--data_parallel_degree 1 need another number"))
-        << ranks;
-  }
-  EXPECT_THAT(error_of([] { mesh_of({.pipeline_parallel_degree = 2}, 3); }),
-              HasSubstr("the job has 3 ranks"));
+TEST(Pretrain, TheNumberOfRanksDecidesTheMesh) {
+  const auto mesh = [](const std::string& more, std::optional<int64_t> world_size) {
+    return parse_pretrain(with(more), world_size).run.strategy.mesh;
+  };
+  EXPECT_EQ(mesh("--pipeline_parallel_degree 2", 4), (mesh::MeshShape{.pp = 2, .dp = 2}));
+  EXPECT_EQ(mesh("--pipeline_parallel_degree 2 --sharding stage2", 4),
+            (mesh::MeshShape{.sharding = 2, .pp = 2}));
+  EXPECT_THAT(error_of([&] { mesh("--pipeline_parallel_degree 3", 4); }),
+              HasSubstr("pipeline_parallel_degree 3 x data_parallel_degree -1 (inferred) = 3 times what is "
+                        "inferred must be the number of ranks, got 4"));
+  // A dry run without a launcher plans for any number of ranks, with one it checks.
+  EXPECT_EQ(mesh("--pipeline_parallel_degree 3 --dry_run 1", 1), (mesh::MeshShape{.pp = 3}));
+  EXPECT_THAT(error_of([&] { mesh("--pipeline_parallel_degree 3 --dry_run 1", 4); }), HasSubstr("got 4"));
+  EXPECT_THAT(error_of([&] { mesh("--pipeline_parallel_degree 3", 1); }), HasSubstr("got 1"));
 }
 
-TEST(Pretrain, TheStrategyAndThePrecisionFollowFromTheFlags) {
-  const RunOptions run = run_options({.fp16 = true,
-                                      .scale_loss = 1024,
-                                      .tensor_parallel_degree = 2,
-                                      .sequence_parallel = true,
-                                      .sharding = "stage3",
-                                      .sharding_reduce = "step"},
-                                     8);
-  EXPECT_EQ(run.strategy.mesh, (mesh::MeshShape{.mp = 2, .sharding = 4}));
-  EXPECT_EQ(run.strategy.sharding_stage, 3);
-  EXPECT_EQ(run.strategy.reduce_timing(), ReduceTiming::kStep);
-  EXPECT_TRUE(run.strategy.sequence_parallel);
-  EXPECT_EQ(run.training.precision, Precision::kFloat16);
-  EXPECT_EQ(run.training.loss_scaling.initial, 1024);
-  EXPECT_EQ(run_options({.sharding = "stage2"}, 2).strategy.reduce_timing(), ReduceTiming::kMicrobatch);
-  EXPECT_EQ(run_options({.sharding = "stage1"}, 2).strategy.reduce_timing(), ReduceTiming::kStep);
+TEST(Pretrain, ErrorsOfOptionsThatContradictComeAtOnce) {
+  EXPECT_THAT(
+      error_of([] { parse_pretrain(with("--fp16 --bf16 --split 0,1 --save_steps 3")); }),
+      testing::AllOf(testing::StartsWith("3 errors:"), HasSubstr("\n  --do_train needs a training set"),
+                     HasSubstr("\n  --bf16 1 and --fp16 1 conflict"), HasSubstr("\n  --save_steps 3: ")));
 }
 
 TEST(Pretrain, WarmupSeedsAndSplit) {

@@ -1,9 +1,10 @@
 #include "braid/config/run_options.h"
 
-#include <limits>
+#include <algorithm>
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
+#include "braid/config/mesh_options.h"
 #include "braid/config/options.h"
 #include "braid/config/pretrain.h"
 #include "braid/config/schedule_times.h"
@@ -32,28 +33,34 @@ schedule::Schedule read_schedule(const PretrainOptions& options, const std::stri
   return schedule;
 }
 
-int64_t degree_of(int64_t degree) { return degree == -1 ? 1 : degree; }
-
-/// PaddleNLP's names of the degrees, for messages.
-std::string degrees_text(const PretrainOptions& options) {
-  return cat("--tensor_parallel_degree ", options.tensor_parallel_degree, ", --sharding_parallel_degree ",
-             options.sharding_parallel_degree, ", --pipeline_parallel_degree ",
-             options.pipeline_parallel_degree, " and --data_parallel_degree ", options.data_parallel_degree);
+Recomputation recomputation_of(const PretrainOptions& options) {
+  if (!options.recompute) return Recomputation::kNone;
+  if (options.recompute_granularity == "core_attn") return Recomputation::kCoreAttention;
+  return options.recompute_granularity == "full_attn" ? Recomputation::kFullAttention : Recomputation::kFull;
 }
 
-/// 1 for "stage1" and so on.
-int32_t stage_of(const PretrainOptions& options) {
-  return options.sharding.starts_with("stage") ? options.sharding[5] - '0' : 1;
-}
-
-Strategy strategy_of(const PretrainOptions& options, std::optional<int64_t> world_size) {
-  Strategy strategy = {.mesh = mesh_of(options, world_size)};
-  strategy.sharding_stage = stage_of(options);
+// What divides the layers' tensors and the optimizer's.
+void add_sharding(const PretrainOptions& options, Strategy& strategy) {
+  strategy.sharding_stage = sharding_stage(options);
   if (options.sharding_reduce) {
     strategy.sharding_reduce =
         *options.sharding_reduce == "step" ? ReduceTiming::kStep : ReduceTiming::kMicrobatch;
   }
   strategy.sequence_parallel = options.sequence_parallel;
+  strategy.offloads_optimizer = offloads_optimizer(options);
+  if (strategy.offloads_optimizer) strategy.offload_dir = options.offload_dir.value_or("");
+  // Beyond 2^40 MiB nothing is cut any more.
+  const double mib = std::min(options.segment_broadcast_mb, static_cast<double>(int64_t{1} << 40));
+  strategy.segment_bytes = std::max<int64_t>(1, static_cast<int64_t>(mib * (1 << 20)));
+  for (const std::string& anchor : split(options.segment_anchors, ' ')) {
+    if (!anchor.empty()) strategy.segment_anchors.push_back(anchor);
+  }
+}
+
+Strategy strategy_of(const PretrainOptions& options, std::optional<int64_t> world_size) {
+  Strategy strategy;
+  strategy.mesh = mesh_of(options, world_size);
+  add_sharding(options, strategy);
   schedule::PipelineShape shape = {.ranks = strategy.mesh.pp,
                                    .chunks_per_rank = static_cast<int32_t>(pipeline_chunks(options)),
                                    .microbatches = static_cast<int32_t>(options.gradient_accumulation_steps)};
@@ -69,10 +76,9 @@ Strategy strategy_of(const PretrainOptions& options, std::optional<int64_t> worl
   }
   if (options.do_train || is_dry_run(options)) strategy.memory_limit_bytes = options.schedule_memory_limit;
   if (options.enable_send_recv_overlap) strategy.receives = schedule::ReceivePosting::kEarly;
-  strategy.segment_bytes = static_cast<int64_t>(options.segment_broadcast_mb * (1 << 20));
-  for (const std::string& anchor : split(options.segment_anchors, ' ')) {
-    if (!anchor.empty()) strategy.segment_anchors.push_back(anchor);
-  }
+  strategy.recompute = recomputation_of(options);
+  if (options.recompute) strategy.no_recompute_layers = options.no_recompute_layers;
+  validate(strategy);
   return strategy;
 }
 
@@ -87,16 +93,21 @@ LearningRateCurve curve_of(const PretrainOptions& options) {
   return curve;
 }
 
+Precision precision_of(const PretrainOptions& options) {
+  if (options.fp16) return Precision::kFloat16;
+  return options.bf16 ? Precision::kBfloat16 : Precision::kFloat32;
+}
+
 TrainingOptions training_of(const PretrainOptions& options) {
+  LossScaling scaling;
+  if (options.fp16) scaling.initial = options.scale_loss;
   return {.microbatch_sequences = options.per_device_train_batch_size,
           .sequence_tokens = options.max_seq_length,
           .microbatches = options.gradient_accumulation_steps,
           .max_steps = options.do_train ? options.max_steps : 0,
           .evaluation_sequences = options.do_eval ? options.per_device_eval_batch_size : 0,
-          .precision = options.bf16   ? Precision::kBfloat16
-                       : options.fp16 ? Precision::kFloat16
-                                      : Precision::kFloat32,
-          .loss_scaling = {.initial = options.scale_loss},
+          .precision = precision_of(options),
+          .loss_scaling = scaling,
           .learning_rate = curve_of(options),
           .adamw = {.beta1 = options.adam_beta1,
                     .beta2 = options.adam_beta2,
@@ -106,40 +117,6 @@ TrainingOptions training_of(const PretrainOptions& options) {
 }
 
 }  // namespace
-
-mesh::MeshShape mesh_of(const PretrainOptions& options, std::optional<int64_t> world_size) {
-  const int64_t mp = degree_of(options.tensor_parallel_degree), pp = pipeline_ranks(options);
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  const auto require_product = [&](bool fits) {
-    require<ConfigError>(fits, "the job has ", counted(world_size.value_or(1), "rank"), ", but ",
-                         degrees_text(options),
-                         " need another number: their product, where -1 is 1 or what remains, ",
-                         "must be the number of ranks");
-  };
-  for (const int64_t degree :
-       {mp, pp, degree_of(options.sharding_parallel_degree), degree_of(options.data_parallel_degree)}) {
-    require<ConfigError>(degree <= kMost, "a degree may be at most ", kMost, ", got ", degree);
-  }
-  int64_t sharding = degree_of(options.sharding_parallel_degree),
-          dp = degree_of(options.data_parallel_degree);
-  if (world_size) {
-    require_product(*world_size % mp == 0 && *world_size / mp % pp == 0);
-    const int64_t data_ranks = *world_size / mp / pp;
-    const bool shards_the_rest = !options.sharding.empty() && options.sharding_parallel_degree == -1;
-    if (shards_the_rest) {
-      require_product(data_ranks % dp == 0);
-      sharding = data_ranks / dp;
-    } else if (options.data_parallel_degree == -1) {
-      require_product(data_ranks % sharding == 0);
-      dp = data_ranks / sharding;
-    }
-    require_product(sharding * dp == data_ranks);
-  }
-  return {.mp = static_cast<int32_t>(mp),
-          .sharding = static_cast<int32_t>(sharding),
-          .pp = static_cast<int32_t>(pp),
-          .dp = static_cast<int32_t>(dp)};
-}
 
 RunOptions run_options(const PretrainOptions& options, std::optional<int64_t> world_size) {
   RunOptions run = {.strategy = strategy_of(options, world_size),

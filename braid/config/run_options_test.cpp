@@ -48,7 +48,17 @@ TEST(RunOptions, EveryOptionArrives) {
   o.adam_beta2 = 0.875;
   o.adam_epsilon = 0.0625;
   o.max_grad_norm = 2;
-  o.bf16 = true;
+  o.fp16 = true;
+  o.scale_loss = 1024;
+  o.tensor_parallel_degree = 2;
+  o.sequence_parallel = true;
+  o.sharding = "stage3 offload";
+  o.sharding_reduce = "step";
+  o.offload_dir = "slow";
+  o.recompute = true;
+  o.recompute_granularity = "core_attn";
+  o.no_recompute_layers = {1, 5};
+  o.data_parallel_degree = 5;
   o.pipeline_parallel_degree = 4;
   o.pipeline_schedule_mode = "VPP";
   o.enable_send_recv_overlap = true;
@@ -70,7 +80,14 @@ TEST(RunOptions, EveryOptionArrives) {
   o.profile_steps = "16,17";
   o.skip_export = true;
   const RunOptions expected = {
-      .strategy = {.mesh = {.pp = 4},
+      .strategy = {.mesh = {.mp = 2, .sharding = 3, .pp = 4, .dp = 5},
+                   .sharding_stage = 3,
+                   .sharding_reduce = ReduceTiming::kStep,
+                   .sequence_parallel = true,
+                   .offloads_optimizer = true,
+                   .offload_dir = "slow",
+                   .recompute = Recomputation::kCoreAttention,
+                   .no_recompute_layers = {1, 5},
                    .chunks_per_rank = 2,
                    .schedule_mode = "VPP",
                    .durations = schedule::parse_durations("2,4,6,1", 2),
@@ -83,7 +100,8 @@ TEST(RunOptions, EveryOptionArrives) {
                    .microbatches = 6,
                    .max_steps = 100,
                    .evaluation_sequences = 5,
-                   .precision = Precision::kBfloat16,
+                   .precision = Precision::kFloat16,
+                   .loss_scaling = {.initial = 1024},
                    .learning_rate = {.peak = 0.5,
                                      .floor = 0.25,
                                      .warmup_steps = 7,
@@ -104,7 +122,7 @@ TEST(RunOptions, EveryOptionArrives) {
       .profiled_steps = {{16, 17}},
       .output_dir = "out",
       .exports_model = false};
-  const RunOptions run = run_options(o);
+  const RunOptions run = run_options(o, 120);
   EXPECT_TRUE(run.strategy == expected.strategy);
   EXPECT_TRUE(run.training == expected.training);
   EXPECT_TRUE(run == expected);
@@ -117,6 +135,9 @@ TEST(RunOptions, WhatIsOffIsAbsent) {
   o.max_steps = 9;
   o.schedule_memory_limit = 1;
   o.profile_steps = "1,2";
+  o.offload_dir = "d";
+  o.no_recompute_layers = {3};
+  o.scale_loss = 2;
   RunOptions run = run_options(o);
   EXPECT_EQ(run.training.max_steps, 0) << "do_train is off";
   EXPECT_FALSE(run.exports_model);
@@ -126,7 +147,8 @@ TEST(RunOptions, WhatIsOffIsAbsent) {
   EXPECT_FALSE(run.initial_weights.has_value());
   EXPECT_EQ(run.data_seed, 42) << "the seed of the run";
   EXPECT_EQ(run.evaluation_steps, o.logging_steps);
-  EXPECT_EQ(run.strategy.mesh, mesh::MeshShape{}) << "-1: one rank";
+  EXPECT_EQ(run.strategy, Strategy{}) << "-1: one rank";
+  EXPECT_EQ(run.training.loss_scaling, LossScaling{});
   o.do_train = true;
   o.do_eval = false;
   o.lr_scheduler_type = "constant_with_warmup";
@@ -135,6 +157,23 @@ TEST(RunOptions, WhatIsOffIsAbsent) {
   EXPECT_EQ(run.evaluation_microbatches, 0);
   EXPECT_EQ(run.training.learning_rate.decay, Decay::kConstant);
   EXPECT_TRUE(run.exports_model);
+}
+
+TEST(RunOptions, PrecisionRecomputationAndBuffers) {
+  PretrainOptions o;
+  o.max_steps = 9;
+  EXPECT_EQ(run_options(o).training.precision, Precision::kFloat32);
+  o.bf16 = true;
+  EXPECT_EQ(run_options(o).training.precision, Precision::kBfloat16);
+  EXPECT_EQ(run_options(o).strategy.recompute, Recomputation::kNone);
+  o.recompute = true;
+  EXPECT_EQ(run_options(o).strategy.recompute, Recomputation::kFull);
+  o.recompute_granularity = "full_attn";
+  EXPECT_EQ(run_options(o).strategy.recompute, Recomputation::kFullAttention);
+  o.segment_broadcast_mb = 1e-300;
+  EXPECT_EQ(run_options(o).strategy.segment_bytes, 1);
+  o.segment_broadcast_mb = 1e300;
+  EXPECT_EQ(run_options(o).strategy.segment_bytes, int64_t{1} << 60);
 }
 
 TEST(RunOptions, ASchedulesFileIsReadAndMustFit) {

@@ -13,26 +13,48 @@
 
 namespace braid::config {
 
-/// When gradients are added up over the sharding axis.
-enum class ReduceTiming : uint8_t { kStep, kMicrobatch };
+/// When gradients are reduced over the sharding axis.
+enum class ReduceTiming : uint8_t {
+  kStep,        ///< a segment once a step, after its last microbatch
+  kMicrobatch,  ///< a segment after each microbatch
+};
 
-/// Switches the axes of parallelism on and off. No number that training produces depends on it.
+/// What is computed again in the backward pass in place of being kept since the forward pass.
+enum class Recomputation : uint8_t {
+  kNone,
+  kCoreAttention,  ///< attention without its projections: softmax(QK^T)V
+  kFullAttention,  ///< attention with its projections
+  kFull,           ///< the whole decoder layer
+};
+
+/// Switches the strands of parallelism on and off, each alone: an axis of degree 1 is off. The comments give
+/// Paddle's keys (docs/strategy.md).
 struct Strategy {
-  mesh::MeshShape mesh;
-  int32_t sharding_stage = 1;  ///< of what each sharding rank has only its part: see schedule::DataAxes
-  /// Unset: once a step for stages 0 and 1, with each microbatch for 2 and 3.
-  std::optional<ReduceTiming> sharding_reduce = {};
-  bool sequence_parallel =
-      false;  ///< between layers each mp rank has its part of the rows; no effect where mp is 1
+  mesh::MeshShape mesh;  ///< mp_degree, sharding_degree, pp_degree, dp_degree
+
+  /// ZeRO's stage, 0 to 3: what is divided over the sharding axis. 0: nothing; 1: optimizer states; 2: also
+  /// gradients; 3: also weights. Without effect where mesh.sharding is 1. Key: stage.
+  int32_t sharding_stage = 1;
+  /// Unset: see reduce_timing. Key: pp_allreduce_in_optimize, which is kStep.
+  std::optional<ReduceTiming> sharding_reduce;
+  bool sequence_parallel = false;   ///< norms are divided along the sequence over the mp axis
+  bool offloads_optimizer = false;  ///< master weights and moments live outside the device: optimize_offload
+  std::string offload_dir;          ///< of their file. Empty: pinned host memory on GPUs, output_dir on CPUs
+
+  Recomputation recompute = Recomputation::kNone;
+  std::vector<int64_t> no_recompute_layers;  ///< decoder layers, counted from 0, that keep what they compute
+
   int32_t chunks_per_rank = 1;
   std::string schedule_mode = "1F1B";            ///< one of schedule::modes()
   std::optional<schedule::Schedule> schedule;    ///< compute actions, used in place of a mode
   std::optional<schedule::Durations> durations;  ///< of the stages, in any unit. Unset: see make_run_plan
   std::optional<int64_t> memory_limit_bytes;     ///< on what a rank keeps for backward passes
-  schedule::ReceivePosting receives = schedule::ReceivePosting::kJustInTime;
-  int64_t segment_bytes = int64_t{32} << 20;  ///< see tensor::SegmentCut
+  schedule::ReceivePosting receives = schedule::ReceivePosting::kJustInTime;  ///< enable_send_recv_overlap
+  int64_t segment_bytes = int64_t{32} << 20;  ///< see tensor::SegmentCut; key: segment_broadcast_MB
   std::vector<std::string> segment_anchors;   ///< names of layers
 
+  /// sharding_reduce, or its default: once a step for stages 0 and 1, which hold whole gradients, and after
+  /// each microbatch for stages 2 and 3, which do not.
   ReduceTiming reduce_timing() const {
     return sharding_reduce.value_or(sharding_stage >= 2 ? ReduceTiming::kMicrobatch : ReduceTiming::kStep);
   }
@@ -40,4 +62,18 @@ struct Strategy {
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };
 
+/// Throws ConfigError, naming the field, the rule and the value, for each field that is out of range or
+/// contradicts another one: all of them at once. What depends on the model, the schedule or the number of
+/// ranks is checked by make_run_plan.
+void validate(const Strategy& strategy);
+
 }  // namespace braid::config
+
+namespace braid {
+
+// For programs that use braid as a library: braid::Strategy{.mesh = {.mp = 2, .sharding = 4, .pp = 4}}.
+using config::Recomputation;
+using config::ReduceTiming;
+using config::Strategy;
+
+}  // namespace braid

@@ -26,8 +26,8 @@ void validate(const TrainingOptions& options) {
   within("adamw.eps", eps > 0, eps);
   within("adamw.weight_decay", weight_decay >= 0, weight_decay);
   const LossScaling& scaling = options.loss_scaling;
-  within("loss_scaling.initial", scaling.initial >= scaling.floor, scaling.initial);
   within("loss_scaling.floor", scaling.floor > 0, scaling.floor);
+  within("loss_scaling.initial", scaling.initial >= scaling.floor, scaling.initial);
   within("loss_scaling.growth", scaling.growth >= 1, scaling.growth);
   within("loss_scaling.backoff", 0 < scaling.backoff && scaling.backoff < 1, scaling.backoff);
   at_least("loss_scaling.growth_interval", 1, scaling.growth_interval);
@@ -50,8 +50,8 @@ std::string to_string(const TrainingOptions& options) {
              " ", to_text(curve.peak), " ", to_text(curve.floor), " ", to_text(curve.warmup_steps), " ",
              curve.decay_steps, " ", static_cast<int>(curve.decay), " ", to_text(adamw.beta1), " ",
              to_text(adamw.beta2), " ", to_text(adamw.eps), " ", to_text(adamw.weight_decay), " ",
-             to_text(options.max_grad_norm), " ", to_text(scaling.initial), " ", to_text(scaling.growth), " ",
-             scaling.growth_interval, " ", to_text(scaling.backoff), " ", scaling.backoff_after, " ",
+             to_text(options.max_grad_norm), " ", to_text(scaling.initial), " ", scaling.growth_interval, " ",
+             to_text(scaling.growth), " ", scaling.backoff_after, " ", to_text(scaling.backoff), " ",
              to_text(scaling.floor));
 }
 
