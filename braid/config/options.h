@@ -94,8 +94,6 @@ struct PretrainOptions {
   bool sequence_parallel = false;
   std::string sharding;
   int64_t sharding_parallel_degree = -1;
-  std::optional<std::string> sharding_reduce;
-  int64_t data_parallel_degree = -1;
   std::string sharding_parallel_config;
   std::optional<std::string> sharding_reduce;
   std::optional<std::string> offload_dir;

@@ -42,8 +42,6 @@ void note_unused(const PretrainOptions& options, const mesh::MeshShape& mesh,
   note(options.continue_training, {"initializer_range"}, "the weights come from model_name_or_path");
   note(pipeline_ranks(options) == 1, {"enable_send_recv_overlap"},
        "there is one rank, so there are no messages");
-  note(!options.fp16, {"scale_loss"}, "the loss is scaled only with fp16");
-  note(options.sharding.empty(), {"sharding_reduce"}, "sharding is off");
   note(is_dry_run(options), {"profile_steps"}, "a dry run takes no steps");
   note(!options.do_train && !is_dry_run(options), {"profile_steps", "schedule_memory_limit"},
        "do_train is off");
@@ -72,16 +70,6 @@ std::optional<std::string> last_value(std::span<const Assignment> given, std::st
                                   [&](const Assignment& assignment) { return assignment.name == name; });
   if (found == given.rend() || found->values.empty()) return std::nullopt;
   return found->values.front();
-}
-
-void validate_axes(const PretrainOptions& options) {
-  require<ConfigError>(!options.sequence_parallel || options.tensor_parallel_degree > 1,
-                       "--sequence_parallel cuts rows across the ranks of tensor parallelism, but "
-                       "--tensor_parallel_degree is ",
-                       options.tensor_parallel_degree, ": raise it, or omit --sequence_parallel");
-  require<ConfigError>(options.sharding_parallel_degree <= 1 || !options.sharding.empty(),
-                       "--sharding_parallel_degree ", options.sharding_parallel_degree,
-                       " needs --sharding stage1, stage2 or stage3, which says what is shared");
 }
 
 void validate_sources(const PretrainOptions& options) {

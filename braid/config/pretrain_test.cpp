@@ -90,7 +90,7 @@ TEST(Pretrain, APaddleNlpScriptRunsUnchanged) {
   EXPECT_EQ(resolve_model(command.options), ModelConfig{});
   for (const char* name :
        {"use_flash_attention", "use_fused_rms_norm", "fp16_opt_level", "scale_loss", "save_steps",
-        "dataloader_num_workers", "recompute_granularity", "enable_auto_parallel"}) {
+        "dataloader_num_workers", "recompute_granularity", "enable_auto_parallel", "sharding"}) {
     EXPECT_THAT(command.notes, Contains(HasSubstr("--" + std::string(name) + " "))) << name;
   }
 }
