@@ -85,7 +85,7 @@ TEST(Float16, LearnsLikeFloat32) {
 
 // 2^40 is more than float16 holds: steps are skipped until the scale is small enough.
 TEST(Float16, StepsThatOverflowAreSkippedAndTouchNoWeight) {
-  const config::LossScaling scaling = {.initial = 0x1p40, .backoff = 0x1p-12, .backoff_after = 2};
+  const config::LossScaling scaling = {.initial = 0x1p40, .backoff_after = 2, .backoff = 0x1p-12};
   std::map<int, Outcomes> of_mesh;
   for (const mesh::MeshShape& mesh : {mesh::MeshShape{}, {.pp = 2}}) {
     const Outcomes outcomes = run(options_of(mesh, scaling), 8);
