@@ -160,7 +160,7 @@ TEST(StateStore, MemoryThatOthersHoldIsShared) {
   at::Tensor alone = at::zeros({4});
   EXPECT_FALSE(is_shared(alone));
   {
-    const at::Tensor same = alone;
+    const std::vector<at::Tensor> same = {alone};
     EXPECT_TRUE(is_shared(alone));
   }
   {
