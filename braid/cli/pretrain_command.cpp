@@ -152,7 +152,8 @@ void print_plan(const CommandContext& context, const config::PretrainCommand& co
     training.learning_rate = {};
   }
   const train::RunPlan plan = train::make_run_plan(
-      command.run.strategy, training, model::llama_spec(model_of(command.options, tokenizer.get())));
+      command.run.strategy, training, model::llama_spec(model_of(command.options, tokenizer.get())), {},
+      command.run.device == config::Device::kCpu ? c10::kCPU : c10::kCUDA);
   if (command.options.dry_run == "json") {
     context.out << train::plan_json(plan) << "\n";
     return;

@@ -9,6 +9,12 @@
 
 namespace braid::optim {
 
+int64_t state_bytes(const tensor::Segment& segment) {
+  const bool own_master = segment.own_values.scalar_type() == segment.own_gradients.scalar_type();
+  return segment.own.size() * static_cast<int64_t>(segment.own_gradients.element_size()) *
+         (own_master ? 2 : 3);
+}
+
 AdamW::AdamW(std::span<const tensor::Segment> segments, std::unique_ptr<StateStore> store,
              const config::AdamWOptions& options)
     : segments_(segments), store_(std::move(store)), options_(options) {
@@ -20,6 +26,10 @@ AdamW::AdamW(std::span<const tensor::Segment> segments, std::unique_ptr<StateSto
                  .exp_avg = at::zeros({segment.own.size()}, states),
                  .exp_avg_sq = at::zeros({segment.own.size()}, states)});
   }
+}
+
+void AdamW::expect_step() {
+  if (!segments_.empty()) store_->expect(0);
 }
 
 void AdamW::step(double lr, double gradient_scale) {

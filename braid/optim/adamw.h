@@ -11,19 +11,26 @@
 
 namespace braid::optim {
 
+/// Bytes of AdamW's states of a segment on this rank, without a master that the values themselves are.
+int64_t state_bytes(const tensor::Segment& segment);
+
 class AdamW {
  public:
   /// States for what this rank updates of `segments`, which must outlive this, in `store`. The master weights
-  /// are initialised from the values; a float32 (or float64) segment is its own master. Extra memory: 8 bytes
-  /// for each of those elements, 12 for 16-bit values.
+  /// are initialised from the values; a float32 (or float64) segment is its own master. Extra memory, where
+  /// the store keeps it: 8 bytes for each of those elements, 12 for 16-bit values. Throws as the store does.
   AdamW(std::span<const tensor::Segment> segments, std::unique_ptr<StateStore> store,
         const config::AdamWOptions& options);
+
+  /// A hint, which does not wait, that an update is near: see StateStore::expect.
+  void expect_step();
 
   /// Begins an update, of which update does one segment.
   void begin_step() { ++steps_; }
 
   /// Updates this rank's part of a segment, with learning rate `lr`, from its own_gradients times
-  /// `gradient_scale`, over runs of neighbours with the same decay. Allocates nothing. Local.
+  /// `gradient_scale`, over runs of neighbours with the same decay. Allocates nothing. Local. Throws
+  /// DataError if the store has lost the states, and the weights must not be used any more: see StateStore.
   void update(size_t segment, double lr, double gradient_scale);
 
   /// All of an update: begins it, ends the gradients of each segment, which throws InternalError if one of

@@ -6,7 +6,7 @@ namespace braid::optim {
 namespace {
 
 TEST(LossScaler, GrowsAfterStepsInARowWithoutOverflow) {
-  LossScaler scaler({.initial = 8, .growth = 2, .growth_interval = 3});
+  LossScaler scaler({.initial = 8, .growth_interval = 3, .growth = 2});
   for (int i = 0; i < 2; ++i) scaler.update(false);
   EXPECT_EQ(scaler.scale(), 8);
   scaler.update(false);
@@ -20,7 +20,7 @@ TEST(LossScaler, GrowsAfterStepsInARowWithoutOverflow) {
 }
 
 TEST(LossScaler, ShrinksAfterOverflowsInARowAndNotBelowTheFloor) {
-  LossScaler scaler({.initial = 10, .backoff = 0.5, .backoff_after = 2, .floor = 4});
+  LossScaler scaler({.initial = 10, .backoff_after = 2, .backoff = 0.5, .floor = 4});
   scaler.update(true);
   EXPECT_EQ(scaler.scale(), 10);
   scaler.update(true);

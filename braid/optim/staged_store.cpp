@@ -26,19 +26,14 @@ struct Slot {
 };
 
 struct StagedSegment {
-  int64_t numel;
+  StatesSize size;
   at::ScalarType dtype;
-  bool moves_master;
   SegmentStates states;  // views of its slot, and a master that is not offloaded
-
-  int64_t tensor_bytes() const { return numel * static_cast<int64_t>(c10::elementSize(dtype)); }
-  /// The same, aligned as the allocator aligns tensors.
-  int64_t padded_bytes() const {
-    constexpr int64_t kUnit = tensor::kAllocationUnitBytes;
-    return (tensor_bytes() + kUnit - 1) / kUnit * kUnit;
-  }
-  int64_t bytes() const { return padded_bytes() * (moves_master ? 3 : 2); }
 };
+
+/// In pinned memory three, as one segment is being updated, one is on its way to the device and one on its
+/// way back, in both directions at once. From and to pageable memory the host does one after the other.
+size_t slots_of(HostMemory host) { return host == HostMemory::kPinned ? 3 : 1; }
 
 /// Streams for the two directions, on devices that have streams.
 struct CopyStreams {
@@ -62,13 +57,15 @@ class StagedStore final : public StateStore {
   void add(SegmentStates states) override {
     require<InternalError>(!used_, "states are added after some have been taken");
     const bool moves_master = states.master.defined() && !is_shared(states.master);
-    StagedSegment& segment = segments_.emplace_back(StagedSegment{.numel = states.exp_avg.numel(),
-                                                                  .dtype = states.exp_avg.scalar_type(),
-                                                                  .moves_master = moves_master,
-                                                                  .states = {}});
+    StagedSegment& segment = segments_.emplace_back(
+        StagedSegment{.size = {.numel = states.exp_avg.numel(),
+                               .element_bytes = static_cast<int64_t>(states.exp_avg.element_size()),
+                               .moves_master = moves_master},
+                      .dtype = states.exp_avg.scalar_type(),
+                      .states = {}});
     if (!moves_master) segment.states.master = std::exchange(states.master, at::Tensor());
     host_->add(std::move(states));
-    if (slots_.size() < max_slots() || segment.bytes() > slots_[0].memory.numel()) {
+    if (slots_.size() < max_slots() || segment.size.bytes() > slots_[0].memory.numel()) {
       allocate_slots();
     } else {
       bind(segments_.size() - 1);
@@ -113,9 +110,7 @@ class StagedStore final : public StateStore {
   }
 
  private:
-  /// In pinned memory three, as one segment is being updated, one is on its way to the device and one on its
-  /// way back, in both directions at once. From and to pageable memory the host does one after the other.
-  size_t max_slots() const { return options_.host == HostMemory::kPinned ? 3 : 1; }
+  size_t max_slots() const { return slots_of(options_.host); }
 
   Slot& slot_of(size_t index) {
     require<InternalError>(index < segments_.size(), "there is no segment ", index, " of the states, only ",
@@ -127,10 +122,10 @@ class StagedStore final : public StateStore {
   void allocate_slots() {
     int64_t bytes = 0;
     for (StagedSegment& segment : segments_) {
-      bytes = std::max(bytes, segment.bytes());
+      bytes = std::max(bytes, segment.size.bytes());
       segment.states.exp_avg.reset();
       segment.states.exp_avg_sq.reset();
-      if (segment.moves_master) segment.states.master.reset();
+      if (segment.size.moves_master) segment.states.master.reset();
     }
     slots_.clear();
     for (size_t i = 0; i < std::min(max_slots(), segments_.size()); ++i) {
@@ -151,11 +146,12 @@ class StagedStore final : public StateStore {
     StagedSegment& segment = segments_[index];
     const at::Tensor& memory = slot_of(index).memory;
     const auto view = [&](int64_t place) {
-      return memory.narrow(0, place * segment.padded_bytes(), segment.tensor_bytes()).view(segment.dtype);
+      return memory.narrow(0, place * segment.size.padded_bytes(), segment.size.tensor_bytes())
+          .view(segment.dtype);
     };
     segment.states.exp_avg = view(0);
     segment.states.exp_avg_sq = view(1);
-    if (segment.moves_master) segment.states.master = view(2);
+    if (segment.size.moves_master) segment.states.master = view(2);
   }
 
   /// Starts to bring a segment to its slot, unless it is there or on its way.
@@ -218,6 +214,17 @@ class HostStore final : public StateStore {
 };
 
 }  // namespace
+
+int64_t StatesSize::padded_bytes() const {
+  constexpr int64_t kUnit = tensor::kAllocationUnitBytes;
+  return (tensor_bytes() + kUnit - 1) / kUnit * kUnit;
+}
+
+int64_t staged_bytes(std::span<const StatesSize> segments, HostMemory host) {
+  int64_t most = 0;
+  for (const StatesSize& segment : segments) most = std::max(most, segment.bytes());
+  return most * static_cast<int64_t>(std::min(slots_of(host), segments.size()));
+}
 
 std::unique_ptr<StateStore> make_staged_store(const StagedStoreOptions& options,
                                               std::unique_ptr<StateStore> host) {

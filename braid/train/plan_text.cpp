@@ -162,6 +162,11 @@ void add_memory_table(const RunPlan& plan, std::vector<std::string>& lines) {
     for (const Column& column : columns) line += right(size_text(memory.*column.bytes), width(column.name));
     lines.push_back(line + right(size_text(memory.sum()), kLeast));
   }
+  for (const auto& [index, name] : shown_ranks(plan)) {
+    const int64_t bytes = plan.ranks[index].memory.offloaded_states;
+    if (bytes > 0)
+      lines.push_back(cat("not in it: ", name, "'s offloaded optimizer states, ", size_text(bytes)));
+  }
   for (const std::string& kind : plan.kinds_of_unknown_memory) {
     lines.push_back(cat("not in it: what layers of kind ", kind,
                         " keep for their backward passes, which their spec does not say"));
@@ -289,7 +294,8 @@ std::string plan_json(const RunPlan& plan) {
                        {"kept_activations", memory.kept_activations},
                        {"buffers", memory.buffers},
                        {"segments", memory.segments},
-                       {"sum", memory.sum()}}},
+                       {"sum", memory.sum()},
+                       {"offloaded_states", memory.offloaded_states}}},
                      {"messages", std::move(messages)},
                      {"collectives", std::move(collectives)}});
   }

@@ -91,7 +91,8 @@ RankPlan plan_rank(const RunPlan& plan, int32_t rank, int32_t mp_index, int64_t 
       .kept_activations = kept,
       .buffers = handovers * microbatch.own_tokens() * plan.model.hidden * microbatch.element_bytes +
                  plan.model.table_bytes,
-      .segments = segments.held.segments};
+      .segments = segments.held.segments,
+      .offloaded_states = segments.held.offloaded_states};
   if (plan.tied && !plan.tied->is_local() &&
       (rank == plan.tied->first_rank || rank == plan.tied->last_rank)) {
     mine.memory.buffers += mine.tied_numel * microbatch.wide_element_bytes;  // the other rank's gradient

@@ -126,7 +126,6 @@ std::string shape_text(const schedule::PipelineShape& shape) {
 }
 
 schedule::PipelineShape shape_of(const config::Strategy& strategy, const config::TrainingOptions& training) {
-  mesh::validate(strategy.mesh);
   require<ConfigError>(!strategy.sequence_parallel || training.sequence_tokens % strategy.mesh.mp == 0,
                        "sequence parallelism cuts sequences into equal parts: ", training.sequence_tokens,
                        " tokens are not divisible by an mp degree of ", strategy.mesh.mp);
@@ -337,10 +336,13 @@ std::vector<tensor::Range> cut_into_stages(std::span<const layers::LayerSpec> la
 }
 
 RunPlan make_run_plan(const config::Strategy& strategy, const config::TrainingOptions& training,
-                      layers::ModelSpec model, const PartTimes& measured) {
+                      layers::ModelSpec model, const PartTimes& measured, c10::DeviceType device) {
+  config::validate(strategy);
   config::validate(training);
+  require<ConfigError>(strategy.recompute == config::Recomputation::kNone,
+                       "this version of braid does not support recomputation: omit --recompute");
   const schedule::PipelineShape shape = shape_of(strategy, training);
-  RunPlan plan = {.strategy = strategy, .training = training, .model = std::move(model)};
+  RunPlan plan = {.strategy = strategy, .device = device, .training = training, .model = std::move(model)};
   const cost::MicrobatchShape microbatch = plan.microbatch();
   plan.stage_layers = cut_model(plan.model, shape, microbatch);
   require_anchors(strategy, plan.model.layers);

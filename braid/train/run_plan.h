@@ -39,7 +39,7 @@ struct PlannedTie {
 struct PlannedMemory {
   int64_t weights = 0;  ///< padding between parameters included, here and in the next two
   int64_t gradients = 0;
-  int64_t optimizer_states = 0;
+  int64_t optimizer_states = 0;  ///< on the device; see offloaded_states
   int64_t kept_activations = 0;  ///< for backward passes: the most after any action of a step
   int64_t buffers =
       0;  ///< of tensors on their way between stages, the most after any action; and constant ones
@@ -49,6 +49,8 @@ struct PlannedMemory {
   int64_t sum() const {
     return weights + gradients + optimizer_states + kept_activations + buffers + segments;
   }
+
+  int64_t offloaded_states = 0;  ///< not on the device and not in the sum: in host memory or in a file
 
   friend bool operator==(const PlannedMemory&, const PlannedMemory&) = default;
 };
@@ -74,6 +76,7 @@ enum class TimeSource : uint8_t {
 /// The same on every rank that was given the same.
 struct RunPlan {
   config::Strategy strategy;
+  c10::DeviceType device = c10::kCPU;
   config::TrainingOptions training;
   layers::ModelSpec model;
   schedule::Schedule compute;                        ///< compute actions only
@@ -122,13 +125,13 @@ struct PartTimes {
 /// depends on times, and does not give them.
 bool needs_times(const config::Strategy& strategy);
 
-/// The plan of training `model`. Pure and local. A schedule that depends on times gets the strategy's, or
-/// else `measured`, or else times in proportion to FLOPs.
-/// Throws ConfigError where the schedule does not suit the pipeline or the microbatches, a limit cannot be
-/// kept, the model has too few layers, an anchor is no layer, or layers share weights in another way than two
-/// of them sharing one.
+/// The plan of training `model` on devices of type `device`. Pure and local. A schedule that depends on times
+/// gets the strategy's, or else `measured`, or else times in proportion to FLOPs. Throws ConfigError where
+/// the schedule does not suit the pipeline or the microbatches, a limit cannot be kept, the model has too few
+/// layers, an anchor is no layer, or layers share weights in another way than two of them sharing one.
 RunPlan make_run_plan(const config::Strategy& strategy, const config::TrainingOptions& training,
-                      layers::ModelSpec model, const PartTimes& measured = {});
+                      layers::ModelSpec model, const PartTimes& measured = {},
+                      c10::DeviceType device = c10::kCPU);
 
 /// The directions in which activations and gradients flow between the ranks of `schedule`, ascending.
 std::vector<comm::Edge> edges_of(const schedule::Schedule& schedule);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "braid/optim/staged_store.h"
 #include "braid/train/segment_mover.h"
 
 namespace braid::train {
@@ -159,6 +160,21 @@ class Replay {
   int64_t bytes_ = 0;
 };
 
+/// Adds the optimizer's states of one stage, where the strategy keeps them.
+void add_states(const RunPlan& plan, std::span<const optim::StatesSize> states, PlannedMemory& memory) {
+  int64_t bytes = 0;
+  for (const optim::StatesSize& segment : states)
+    bytes += segment.tensor_bytes() * (segment.moves_master ? 3 : 2);
+  if (!plan.strategy.offloads_optimizer) {
+    memory.optimizer_states += bytes;
+    return;
+  }
+  memory.offloaded_states += bytes;
+  if (plan.device == c10::kCPU) return;  // updated where they are
+  memory.optimizer_states += optim::staged_bytes(
+      states, plan.strategy.offload_dir.empty() ? optim::HostMemory::kPinned : optim::HostMemory::kPageable);
+}
+
 }  // namespace
 
 std::vector<int64_t> segment_bytes(const RunPlan& plan, int32_t rank, const RankLayout& layout,
@@ -172,7 +188,7 @@ SegmentPlan plan_segments(const RunPlan& plan, int32_t rank, const RankLayout& l
   const tensor::SegmentHolding holding = plan.holding({});
   const int64_t value_bytes = microbatch.element_bytes, wide_bytes = microbatch.wide_element_bytes;
   // AdamW has two moments of each element, and a master weight where the value itself is not that precise.
-  const int64_t states = value_bytes < wide_bytes ? 3 : 2;
+  const bool has_masters = value_bytes < wide_bytes;
   const auto add_partial_sum = [&](const tensor::SegmentLayout& segment) {
     if (segment.partial_over == 1) return;
     const int64_t numel = segment.numel / holding.parts, ranks = segment.partial_over;
@@ -189,12 +205,14 @@ SegmentPlan plan_segments(const RunPlan& plan, int32_t rank, const RankLayout& l
         if (is_tied) result.tied_numel = segment.numel / holding.parts;
       }
     }
+    std::vector<optim::StatesSize> states;
     for (const tensor::SegmentLayout& segment : stage.segments) {
       for (const tensor::Parameter* parameter : segment.members) result.parameters += parameter->numel();
       const int64_t own = segment.numel / holding.parts;
       result.held.weights += (holding.only_own_values ? own : segment.numel) * value_bytes;
-      result.held.optimizer_states += own * states * wide_bytes;
+      states.push_back({.numel = own, .element_bytes = wide_bytes, .moves_master = has_masters});
     }
+    add_states(plan, states, result.held);
     for (const auto* segments : {&stage.segments, &stage.tied_segments}) {
       for (const tensor::SegmentLayout& segment : *segments) {
         const bool only_own = holding.only_own_gradients && !is_made_in_forward(segment);

@@ -32,7 +32,7 @@ Trainer::Training::Training(Trainer& trainer)
     : optimizers([&] {
         std::vector<optim::AdamW> made;
         for (const StageModel& stage : trainer.model_.stages) {
-          made.emplace_back(stage.segments, optim::make_memory_store(), trainer.plan_.training.adamw);
+          made.emplace_back(stage.segments, trainer.make_state_store(stage), trainer.plan_.training.adamw);
         }
         return made;
       }()),
@@ -132,7 +132,8 @@ RunPlan Trainer::make_plan() {
     times = measure_parts(options_.model.layers, options_.sample(),
                           activation(options_.training.microbatch_sequences), placement(), world_);
   }
-  RunPlan plan = make_run_plan(options_.strategy, options_.training, options_.model, times);
+  RunPlan plan = make_run_plan(options_.strategy, options_.training, options_.model, times,
+                               options_.place.device.type());
   require_same_on_all_ranks(plan);
   return plan;
 }
@@ -183,6 +184,24 @@ RankModel Trainer::build_model() {
   }
   if (holding.only_own_values) hold_own_values(model);
   return model;
+}
+
+std::unique_ptr<optim::StateStore> Trainer::make_state_store(const StageModel& stage) const {
+  const config::Strategy& strategy = plan_.strategy;
+  const at::Device device = options_.place.device;
+  if (!strategy.offloads_optimizer) return optim::make_memory_store();
+  if (strategy.offload_dir.empty()) {
+    require<ConfigError>(!device.is_cpu(),
+                         "Strategy::offloads_optimizer on a CPU keeps the optimizer's states in a file: set "
+                         "Strategy::offload_dir, the directory for it");
+    return optim::make_pinned_store(device);
+  }
+  int64_t bytes = 0;
+  for (const tensor::Segment& segment : stage.segments) bytes += optim::state_bytes(segment);
+  return optim::make_file_store({.directory = strategy.offload_dir,
+                                 .rank = options_.place.world.rank,
+                                 .total_bytes = bytes,
+                                 .device = device});
 }
 
 pipeline::Executor Trainer::make_executor(schedule::Schedule schedule, pipeline::StepEnd* step_end) {

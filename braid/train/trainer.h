@@ -118,6 +118,7 @@ class Trainer {
   std::unique_ptr<comm::Communicator> connect(const comm::Group& group) const;
   std::unique_ptr<comm::Communicator> connect_copies() const;
   layers::Placement placement() const;
+  std::unique_ptr<optim::StateStore> make_state_store(const StageModel& stage) const;
   pipeline::Executor make_executor(schedule::Schedule schedule, pipeline::StepEnd* step_end);
   pipeline::ActivationSpec activation(int64_t sequences) const;
   /// What this rank reads of the microbatches, checked, on its device.

@@ -134,6 +134,9 @@ void TrainingStep::norm(std::span<const layers::Loss> losses) {
   std::ranges::copy(squares.words(), words + kSlots + ExactSum::kWords);
   exchange_ = world_.all_gather(mine.to(device_));
   exchanged_ = step_;
+  if (is_scaled_) {  // so that offloaded states are on their way while the ranks exchange their norms
+    for (optim::AdamW& optimizer : optimizers_) optimizer.expect_step();
+  }
 }
 
 void TrainingStep::wait_norm() {
