@@ -101,7 +101,10 @@ TEST_P(Offload, TheMostMemoryFallsByTheStates) {
     for (size_t rank = 0; rank < with.bytes.size(); ++rank) {
       const PlannedMemory& planned = without.planned[rank];
       EXPECT_GT(planned.optimizer_states, 0);
-      EXPECT_EQ(without.bytes[rank] - with.bytes[rank], planned.optimizer_states) << "rank " << rank;
+      // Which messages are on their way at the same time varies from run to run.
+      const int64_t messages = with.bytes.size() == 1 ? 0 : planned.buffers;
+      EXPECT_NEAR(without.bytes[rank] - with.bytes[rank], planned.optimizer_states, messages)
+          << "rank " << rank;
       EXPECT_EQ(with.planned[rank].optimizer_states, 0);
       EXPECT_EQ(with.planned[rank].offloaded_states, planned.optimizer_states);
       EXPECT_EQ(with.planned[rank].sum(), planned.sum() - planned.optimizer_states);
