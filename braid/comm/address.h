@@ -48,10 +48,13 @@ int bound_port(int fd);
 /// The numeric local address that `fd` is bound to. Throws CommError likewise.
 std::string bound_address(int fd);
 
-/// Tries to connect to a numeric address, and closes the connection again. Returns nothing, or the reason for
-/// the failure.
-std::optional<std::string> try_connect(const std::string& address, int port,
-                                       std::chrono::milliseconds timeout);
+/// The numeric address of the other end of the connected socket `fd`. Throws CommError if it is not
+/// connected.
+std::string peer_address(int fd);
+
+/// A connection to a numeric address, without delay for small messages.
+/// Throws CommError with the reason alone: "Connection refused", "no answer".
+FileDescriptor connect_to(const std::string& address, int port, std::chrono::milliseconds timeout);
 
 /// The numeric address from which this machine reaches `host`: the loopback address itself if `host` is one,
 /// else the address of the interface on the route. Sends nothing.

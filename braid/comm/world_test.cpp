@@ -68,6 +68,25 @@ TEST(World, NoVariablesAreOneRank) {
   EXPECT_EQ(world_of({{"MASTER_ADDR", "elsewhere"}, {"MASTER_PORT", "1"}}), World{});
 }
 
+TEST(World, EveryLauncherPassesTheSecretOn) {
+  for (const Variables& launcher : {kTorchrun, kOpenMpi, kSlurm}) {
+    EXPECT_EQ(world_of(launcher).run_secret, "");
+    EXPECT_EQ(world_of(with(launcher, {{"BRAID_RUN_SECRET", " 0123456789abcdef\n"}})).run_secret,
+              "0123456789abcdef");
+  }
+  EXPECT_EQ(world_of({{"BRAID_RUN_SECRET", "0123456789abcdef"}}), World{}) << "a single process needs none";
+}
+
+TEST(World, AShortSecretIsRejectedAndNotShown) {
+  try {
+    world_of(with(kTorchrun, {{"BRAID_RUN_SECRET", "hunter2"}}));
+    FAIL() << "accepted";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("BRAID_RUN_SECRET has 7 characters; at least 16 are needed"));
+    EXPECT_THAT(error.what(), testing::Not(HasSubstr("hunter2")));
+  }
+}
+
 TEST(World, Torchrun) {
   const World expected = {.rank = 5,
                           .world_size = 8,
