@@ -100,6 +100,7 @@ class Raw {
     return bytes;
   }
   bool is_closed() { return receive(1).empty(); }
+  void end() { ::shutdown(fd_.get(), SHUT_WR); }
   int fd() const { return fd_.get(); }
 
   // As a rank would.
@@ -134,13 +135,16 @@ TEST(StoreGate, EveryFunctionGivesWhatAStoreInMemoryGives) {
     results.push_back(store.compareSet("a", "2", "3"));
     results.push_back(store.compareSet("a", "1", "3"));
     results.push_back(store.compareSet("new", "", std::string("\0\xff", 2)));
-    results.push_back(cat(store.add("n", 5), " ", store.add("n", -7), " ", store.get_to_str("n")));
+    results.push_back(cat(store.add("n", 5)));
+    results.push_back(cat(store.add("n", -7)));
+    results.push_back(store.get_to_str("n"));
     store.append("a", bytes("4"));
     store.multiSet({"x", "y"}, {bytes("X"), bytes("")});
     for (const auto& value : store.multiGet({"x", "y", "a", "new"})) results.push_back(text(value));
     results.push_back(cat(store.check({"a", "x"}), store.check({"a", "z"}), store.check({})));
-    results.push_back(
-        cat(store.getNumKeys(), store.deleteKey("x"), store.deleteKey("x"), store.getNumKeys()));
+    results.push_back(cat(store.getNumKeys()));
+    results.push_back(cat(store.deleteKey("x")));
+    results.push_back(cat(store.deleteKey("x")));
     results.push_back(cat(store.listKeys().size(), store.hasExtendedApi()));
     store.wait({"a", "n"}, milliseconds(1));
     EXPECT_THROW(store.wait({"a", "z"}, milliseconds(30)), c10::DistStoreError);
@@ -260,16 +264,15 @@ TEST(StoreGate, AlteredRepeatedOrUnsealedFramesEndTheConnection) {
     std::string reply = rank.receive(8 + 8 + kProofBytes);
     EXPECT_TRUE(open_frame(session.to_joiner, reply).has_value());
     rank.send(frames(session.to_host));
-    rank.receive(1000);
+    rank.end();  // of a longer frame, nothing more will come
+    EXPECT_TRUE(rank.is_closed());
     return host.store->check({"key"});
   };
   const std::string sealed_once = [&] {
     FrameKey key;
     return seal(key, request);
   }();
-  // Each byte of a frame in turn; the last byte of the length would otherwise ask for more bytes.
   for (size_t i = 0; i < sealed_once.size(); ++i) {
-    if (i == 7) continue;
     EXPECT_FALSE(attempt([&](FrameKey& key) {
       std::string frame = seal(key, request);
       frame[i] = static_cast<char>(frame[i] ^ 1);
@@ -409,9 +412,7 @@ TEST(StoreGate, WithoutASecretOtherUsersAreRejected) {
   const pid_t child = ::fork();
   if (child == 0) {
     if (::setuid(12345) != 0) ::_exit(3);
-    const FileDescriptor fd = connect_to("127.0.0.1", host.port, kPlenty);
-    char byte = 0;
-    ::_exit(::recv(fd.get(), &byte, 1, MSG_WAITALL) == 0 ? 0 : 1);
+    ::_exit(Raw(host.port).is_closed() ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
