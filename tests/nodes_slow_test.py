@@ -23,7 +23,7 @@ PYTHON = os.environ.get("BRAID_PYTHON", str(ROOT / ".deps" / "venv" / "bin" / "p
 NODES = 4
 PORT = 29500  # of several nodes, unless --master_port says otherwise
 
-SIZES = ("--model_name_or_path braid/llama-tiny --synthetic_data 1 --num_hidden_layers 4 --max_seq_length 64 --per_device_train_batch_size 1 "
+SIZES = ("--model_name_or_path braid/llama-tiny --synthetic_data 1 --num_hidden_layers 5 --max_seq_length 64 --per_device_train_batch_size 1 "
          "--gradient_accumulation_steps 4").split()
 # How the ranks are divided: one rank on each host, so all messages of the pipeline cross. Ranks of a host are consecutive, and mp and
 # sharding are inner to pp: with more ranks per host, their messages stay inside.
@@ -52,8 +52,8 @@ class Nodes(unittest.TestCase):
         self.secret_file.touch(mode=0o600)
         self.secret_file.write_text(self.secret + "\n")
 
-    def pretrain(self, *extra, steps=3):
-        return ["pretrain", *SIZES, *DEGREES, "--max_steps", str(steps), "--do_train", "--skip_export", "1", "--logging_steps", "1",
+    def pretrain(self, *extra, steps=3, degrees=DEGREES):
+        return ["pretrain", *SIZES, *degrees, "--max_steps", str(steps), "--do_train", "--skip_export", "1", "--logging_steps", "1",
                 "--overwrite_output_dir", "1", "--output_dir", str(self.out / "run"), *extra]
 
     def launcher(self, k, **changed):
@@ -65,8 +65,14 @@ class Nodes(unittest.TestCase):
         env = {name: value for name, value in os.environ.items() if not re.match("BRAID_RUN|RANK|WORLD_SIZE|MASTER|LOCAL", name)}
         process = subprocess.Popen(self.hosts.on(k, command), env=env | {"OMP_NUM_THREADS": "1"} | more_environment, text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        self.addCleanup(lambda: (process.poll() is None and process.kill(), process.communicate()))
+        self.addCleanup(self.end, process)
         return process
+
+    @staticmethod
+    def end(process):
+        process.kill()
+        process.wait()
+        process.stdout.close()
 
     def start_all(self, *extra, steps=3):
         return [self.start(k, self.launcher(k) + self.pretrain(*extra, steps=steps)) for k in range(NODES)]
@@ -195,7 +201,7 @@ print("in")
         self.assertNotIn(self.secret, "".join(texts))
 
     def test_ranks_of_one_host_listen_on_the_loopback_device_only(self):
-        process = self.start(1, [BRAID, "launch", "--nproc_per_node", "2", *self.pretrain("--pipeline_parallel_degree", "2", steps=100000)])
+        process = self.start(1, [BRAID, "launch", "--nproc_per_node", "2", *self.pretrain(degrees=["--pipeline_parallel_degree", "2"], steps=100000)])
         self.wait_for_step(2, [process])
         self.assertEqual({address for address, _ in self.hosts.listening(1)}, {"127.0.0.1"})
         process.send_signal(signal.SIGTERM)
@@ -247,8 +253,7 @@ print("in")
 
     def test_a_node_with_another_world_size(self):
         nodes = [self.node(k) for k in range(NODES)]
-        # Its own part of the plan fits: five ranks of a pipeline.
-        nodes[3] = self.launcher(4, nnodes=5) + self.pretrain("--pipeline_parallel_degree", "5", "--num_hidden_layers", "5", *self.LONG)
+        nodes[3] = self.launcher(4, nnodes=5) + self.pretrain(*self.LONG, degrees=["--pipeline_parallel_degree", "5"])
         self.faulty(nodes, "world size: ranks 0, 1, 2 have '4', rank 4 has '5'", 60)
 
     def test_a_node_with_other_options(self):

@@ -1,4 +1,5 @@
-"""torchrun itself as the launcher: braid's ranks meet at the store that its agent hosts. BRAID_PYTHON is a Python with torch."""
+"""torchrun and Open MPI's mpirun themselves as the launchers. Under torchrun, ranks find rank 0 through the store that its agent hosts.
+BRAID_PYTHON is a Python with torch."""
 import json
 import os
 import pathlib
@@ -11,7 +12,7 @@ BRAID = str(pathlib.Path(os.environ.get("BRAID_BUILD_DIR", ROOT / "build")).reso
 PYTHON = os.environ.get("BRAID_PYTHON", str(ROOT / ".deps" / "venv" / "bin" / "python"))
 
 
-class Torchrun(unittest.TestCase):
+class OtherLaunchers(unittest.TestCase):
     def losses(self, launcher, out):
         words = ["pretrain", "--model_name_or_path", "braid/llama-tiny", "--synthetic_data", "1", "--max_seq_length", "32",
                  "--per_device_train_batch_size", "1", "--gradient_accumulation_steps", "2", "--pipeline_parallel_degree", "2",
@@ -27,6 +28,9 @@ class Torchrun(unittest.TestCase):
             torchrun = [PYTHON, "-m", "torch.distributed.run", "--no-python", "--nproc-per-node", "2",
                         "--rdzv-backend", "static", "--master-addr", "127.0.0.1", "--master-port", "29731", BRAID]
             self.assertEqual(self.losses(torchrun, pathlib.Path(scratch, "torchrun")), expected)
+            # Two slots, however few cores this machine has; root is not rejected.
+            mpirun = ["mpirun", "--allow-run-as-root", "--host", "localhost:2", "--bind-to", "none", "-np", "2", BRAID]
+            self.assertEqual(self.losses(mpirun, pathlib.Path(scratch, "mpirun")), expected)
 
 
 if __name__ == "__main__":
