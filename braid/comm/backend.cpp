@@ -60,7 +60,7 @@ BackendOptions backend_options(const World& world, c10::Device device, std::chro
                                std::string gloo_socket_ifname) {
   BackendOptions options = {
       .device = device, .timeout = timeout, .interfaces = std::move(gloo_socket_ifname)};
-  if (device.is_cpu() && world.world_size > 1)
+  if (device.is_cpu() && world.local_world_size < world.world_size)
     options.local_address = local_address_towards(world.master_addr);
   return options;
 }

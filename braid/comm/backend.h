@@ -37,10 +37,10 @@ struct BackendOptions {
   std::string interfaces;  // or, if not empty, on these network interfaces, comma-separated
 };
 
-/// Options for the ranks of `world`: Gloo listens on the loopback device if the master does, else on the
-/// address from which this machine reaches the master. `gloo_socket_ifname` is the variable
-/// GLOO_SOCKET_IFNAME as the caller read it, or empty.
-/// Throws CommError naming the master if there is no route to it.
+/// Options for the ranks of `world`: Gloo listens on the loopback device if all ranks are on one node,
+/// whatever the master's name, else on the address from which this machine reaches the master.
+/// `gloo_socket_ifname` is the variable GLOO_SOCKET_IFNAME as the caller read it, or empty. Throws CommError
+/// naming the master if there is no route to it.
 BackendOptions backend_options(const World& world, c10::Device device, std::chrono::milliseconds timeout,
                                std::string gloo_socket_ifname);
 
