@@ -279,7 +279,7 @@ TEST(StoreGate, AlteredRepeatedOrUnsealedFramesEndTheConnection) {
       return frame;
     })) << i;
   }
-  EXPECT_FALSE(attempt([&](FrameKey&) { return sealed_once; })) << "another key";
+  EXPECT_FALSE(attempt([&](FrameKey&) -> const std::string& { return sealed_once; })) << "another key";
   EXPECT_FALSE(attempt([&](FrameKey& key) {
     seal(key, request);  // lost on the way
     return seal(key, request);

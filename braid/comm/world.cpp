@@ -191,7 +191,7 @@ World from_slurm(const Variables& variables, int tasks) {
 constexpr size_t kLeastSecretCharacters = 16;
 
 std::string secret(const Variables& variables) {
-  const std::string given(trim(variables.text(kSecretVariable).value_or("")));
+  std::string given(trim(variables.text(kSecretVariable).value_or("")));
   require<ConfigError>(given.empty() || given.size() >= kLeastSecretCharacters, kSecretVariable, " has ",
                        counted(static_cast<int64_t>(given.size()), "character"), "; at least ",
                        kLeastSecretCharacters, " are needed, and openssl rand -hex 32 makes 64");

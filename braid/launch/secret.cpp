@@ -21,7 +21,7 @@ constexpr const char* kRemedy = "openssl rand -hex 32 makes one";
 constexpr size_t kMostFileBytes = 4096;
 
 std::string checked(std::string_view given, std::string_view source) {
-  const std::string secret(trim(given));
+  std::string secret(trim(given));
   require<ConfigError>(secret.size() >= kLeastSecretCharacters, source, " holds a secret of ",
                        counted(static_cast<int64_t>(secret.size()), "character"), "; at least ",
                        kLeastSecretCharacters, " are needed, and ", kRemedy);
