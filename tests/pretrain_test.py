@@ -235,7 +235,8 @@ class Pretrain(unittest.TestCase):
         for rank in ranks:
             memory = rank["memory_bytes"]
             self.assertEqual(sum(value for key, value in memory.items() if key != "sum"), memory["sum"])
-            self.assertEqual(memory["weights"], 4 * rank["parameters"])  # these sizes need no padding
+            padding = memory["weights"] - 4 * rank["parameters"]  # each parameter begins a unit of 256 elements
+            self.assertTrue(0 <= padding < 4 * 256 * 20, padding)
 
     def test_an_earlier_run_is_not_overwritten_by_default(self):
         command = self.command(1, "--skip_export", "1", steps=1)

@@ -167,7 +167,6 @@ void print_plan(const CommandContext& context, const config::PretrainCommand& co
 
 int train(const CommandContext& context, const comm::World& world, const config::PretrainCommand& command) {
   const config::PretrainOptions& options = command.options;
-  config::require_world_size(options, world.world_size);
   const std::unique_ptr<data::Tokenizer> tokenizer = make_tokenizer(options);
   const config::ModelConfig model = model_of(options, tokenizer.get());
   if (options.device != "cpu") tensor::memory_stats(c10::Device(c10::kCUDA, 0));  // throws without CUDA
@@ -216,7 +215,7 @@ int pretrain_command(const CommandContext& context) {
   const comm::World world =
       comm::world_from_environment([&](std::string_view name) { return lookup(context, name); });
   try {
-    const config::PretrainCommand command = config::parse_pretrain(context.arguments);
+    const config::PretrainCommand command = config::parse_pretrain(context.arguments, world.world_size);
     if (!config::is_dry_run(command.options)) return train(context, world, command);
     if (world.rank == 0) print_plan(context, command);
     return 0;

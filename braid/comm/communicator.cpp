@@ -14,11 +14,20 @@
 namespace braid::comm {
 namespace {
 
-constexpr std::array kNames = {"all_reduce_sum", "broadcast", "all_gather", "barrier"};
+constexpr std::array kNames = {"all_reduce_sum", "reduce_scatter_sum", "broadcast", "all_gather", "barrier"};
 
 // The number of elements, of `numel`, that member `index` of `n` sums.
 int64_t shard_numel(int64_t numel, int64_t n, int64_t index) {
   return numel / n + (index < numel % n ? 1 : 0);
+}
+
+// sum = rows[0] + rows[1] + ... of at least two rows, where `sum` may be rows[0] itself.
+void sum_rows(const at::Tensor& rows, at::Tensor sum) {
+  const bool is_narrow = sum.is_floating_point() && sum.element_size() < 4;
+  at::Tensor total = is_narrow ? at::empty(sum.sizes(), sum.options().dtype(at::kFloat)) : sum;
+  at::add_out(total, is_narrow ? rows[0].to(at::kFloat) : rows[0], rows[1]);
+  for (int64_t i = 2; i < rows.size(0); ++i) total.add_(rows[i]);
+  if (is_narrow) sum.copy_(total);
 }
 
 // What members compare: {collective, dtype, numel, root}.
@@ -174,9 +183,39 @@ Work Communicator::all_reduce_sum(const at::Tensor& tensor) {
                  channel.all_to_all(flat, shards, terms, own_shards);
                  const at::Tensor rows = terms.view({n, mine});
                  const at::Tensor sum = rows[0];
-                 for (int64_t i = 1; i < n; ++i) sum.add_(rows[i]);
+                 sum_rows(rows, sum);
                  rows.narrow(0, 1, n - 1).copy_(sum.expand({n - 1, mine}));
                  channel.all_to_all(terms, own_shards, flat, shards);
+               });
+}
+
+int64_t Communicator::part_numel(Collective collective, const at::Tensor& tensor) const {
+  require<ShapeError>(tensor.numel() % size() == 0, name_of(collective), " over the ", group_.axis,
+                      " axis needs a multiple of ", size(), " elements, got ", tensor.numel());
+  return tensor.numel() / size();
+}
+
+Work Communicator::reduce_scatter_sum(const at::Tensor& whole, const at::Tensor& part) {
+  require_suitable(Collective::kReduceScatterSum, whole);
+  require_suitable(Collective::kReduceScatterSum, part);
+  const int64_t n = size();
+  const int64_t numel = part_numel(Collective::kReduceScatterSum, whole);
+  require<ShapeError>(part.numel() == numel && part.dtype() == whole.dtype(), "reduce_scatter_sum of ",
+                      whole.numel(), " x ", whole.dtype(), " over ", n, " members gives each ", numel,
+                      " elements, but the result has ", part.numel(), " x ", part.dtype());
+  traffic_.add(Collective::kReduceScatterSum, (n - 1) * numel * whole.element_size());
+  if (n == 1) {
+    if (!part.is_same(whole)) part.view(-1).copy_(whole.view(-1));
+    return Work(detail::ended_operation(part));
+  }
+  const std::vector<int64_t> parts(static_cast<size_t>(n), numel);
+  const at::Tensor terms = at::empty({n, numel}, whole.options());
+  const at::Tensor flat = whole.view(-1), sum = part.view(-1);
+  return start({.collective = Collective::kReduceScatterSum, .tensor = whole}, part, {terms},
+               [=](Channel& channel) {
+                 if (numel == 0) return;
+                 channel.all_to_all(flat, parts, terms.view(-1), parts);
+                 sum_rows(terms, sum);
                });
 }
 
@@ -200,6 +239,28 @@ Work Communicator::all_gather(const at::Tensor& mine) {
   if (size() == 1) all[0].copy_(mine);
   return start({.collective = Collective::kAllGather, .tensor = mine}, all, {}, [=](Channel& channel) {
     if (mine.numel() > 0) channel.all_gather(mine.view({-1}), all.view({-1}));
+  });
+}
+
+Work Communicator::all_gather_into(const at::Tensor& flat) {
+  require_suitable(Collective::kAllGather, flat);
+  const int64_t n = size();
+  const int64_t numel = part_numel(Collective::kAllGather, flat);
+  traffic_.add(Collective::kAllGather, (n - 1) * numel * flat.element_size());
+  const at::Tensor all = flat.view(-1);
+  const at::Tensor mine = all.narrow(0, index() * numel, numel);
+  // Gloo's own all-gather would need the same scratch memory, and a pass over all of it more.
+  const bool is_direct = device_.is_cuda() || n == 1;
+  const at::Tensor copies = is_direct ? at::Tensor() : at::empty({n, numel}, flat.options());
+  const std::vector<int64_t> parts(static_cast<size_t>(n), numel);
+  return start({.collective = Collective::kAllGather, .tensor = flat}, flat, {copies}, [=](Channel& channel) {
+    if (numel == 0) return;
+    if (is_direct) {
+      channel.all_gather(mine, all);
+    } else {
+      copies.copy_(mine.expand({n, numel}));
+      channel.all_to_all(copies.view(-1), parts, all, parts);
+    }
   });
 }
 

@@ -21,7 +21,7 @@ namespace braid::comm {
 /// names them. On GPUs the comparison makes the call itself wait for the other members.
 enum class CallCheck { kOn, kOff };
 
-enum class Collective { kAllReduceSum, kBroadcast, kAllGather, kBarrier };
+enum class Collective { kAllReduceSum, kReduceScatterSum, kBroadcast, kAllGather, kBarrier };
 
 /// "all_reduce_sum" and so on.
 const char* name_of(Collective collective);
@@ -66,14 +66,21 @@ class Communicator {
 
   /// Replaces `tensor` with the sum over the members; wait returns it.
   /// Equal shape and dtype on all members; any dtype with addition. Each element is member 0's + member 1's +
-  /// ..., every addition rounded to the dtype: the same bits on all members, and from run to run.
-  /// Moves (N + (n - 2) s) elements each way, of N in the tensor and s in this member's shard: N / n, plus
-  /// one on the first N mod n members. With equal shards that is 2 (n - 1) / n times the tensor's bytes.
-  /// Uses n s elements of scratch memory until it completes.
-  /// Source: reduce-scatter and all-gather of Rabenseifner 2004
-  /// (https://doi.org/10.1007/978-3-540-24685-5_1), both as direct exchanges, so that the order of the sum
-  /// can be chosen.
+  /// ..., in float32 and rounded once at the end for 16-bit dtypes: the same bits on all members, and from
+  /// run to run. Moves (N + (n - 2) s) elements each way, of N in the tensor and s in this member's shard: N
+  /// / n, plus one on the first N mod n members. With equal shards that is 2 (n - 1) / n times the tensor's
+  /// bytes. Uses n s elements of scratch memory until it completes. Source: reduce-scatter and all-gather of
+  /// Rabenseifner 2004 (https://doi.org/10.1007/978-3-540-24685-5_1), both as direct exchanges, so that the
+  /// order of the sum can be chosen.
   Work all_reduce_sum(const at::Tensor& tensor);
+
+  /// Replaces `part` with this member's part of the sum of the members' `whole`; wait returns it. The parts
+  /// are equal and in the order of the axis: part i is [i N / n, (i + 1) N / n) of the N elements of `whole`.
+  /// Equal number of elements, a multiple of n, and dtype on all members. Element by element the same bits as
+  /// all_reduce_sum. `whole` is only read.
+  /// Moves (n - 1) / n times the bytes of `whole` each way. Uses N elements of scratch memory until it
+  /// completes.
+  Work reduce_scatter_sum(const at::Tensor& whole, const at::Tensor& part);
 
   /// Replaces `tensor` with that of member `root`; wait returns it.
   /// Equal shape and dtype on all members.
@@ -84,6 +91,12 @@ class Communicator {
   /// Equal shape and dtype on all members.
   /// Moves (n - 1) times the bytes of `mine` each way.
   Work all_gather(const at::Tensor& mine);
+
+  /// Completes `flat`, of whose n equal parts, in the order of the axis, each member has its own; wait
+  /// returns it. Equal number of elements, a multiple of n, and dtype on all members. Moves (n - 1) / n times
+  /// the bytes of `flat` each way, counted as an all_gather. Uses as many bytes of scratch memory as `flat`
+  /// has until it completes, none on GPUs.
+  Work all_gather_into(const at::Tensor& flat);
 
   /// wait returns an undefined tensor, on GPUs as well only after all members have called barrier.
   /// Moves n - 1 bytes each way.
@@ -107,6 +120,8 @@ class Communicator {
   Work start(const Call& call, at::Tensor result, std::vector<at::Tensor> scratch,
              std::function<void(Channel&)> exchange);
   void require_suitable(Collective collective, const at::Tensor& tensor) const;
+  /// Elements of one of the equal parts of `tensor`. Throws ShapeError if there are none.
+  int64_t part_numel(Collective collective, const at::Tensor& tensor) const;
 
   Group group_;
   c10::Device device_;

@@ -56,6 +56,11 @@ TEST_P(Collectives, AgreeWithPlainSumsAndCopies) {
         const at::Tensor all = axis.all_gather(numbers(world.rank, count, dtype)).wait();
         ASSERT_EQ(all.sizes(), at::IntArrayRef({n, count}));
         for (int rank = 0; rank < n; ++rank) EXPECT_TRUE(at::equal(all[rank], numbers(rank, count, dtype)));
+
+        const at::Tensor whole = at::full({n, count}, -1, dtype);
+        whole[world.rank].copy_(numbers(world.rank, count, dtype));
+        EXPECT_TRUE(axis.all_gather_into(whole).wait().is_same(whole));
+        EXPECT_TRUE(at::equal(whole, all));
       }
     }
   });
@@ -113,10 +118,13 @@ std::vector<at::Tensor> random_terms(int n, int64_t count, at::ScalarType dtype)
   return terms;
 }
 
+// In order; of 16-bit numbers in float32, rounded once.
 at::Tensor plain_sum(const std::vector<at::Tensor>& terms) {
-  at::Tensor sum = terms.front().clone();
+  const at::ScalarType dtype = terms.front().scalar_type();
+  at::Tensor sum = terms.front().to(dtype == at::kBFloat16 ? at::kFloat : dtype, /*non_blocking=*/false,
+                                    /*copy=*/true);
   for (size_t i = 1; i < terms.size(); ++i) sum.add_(terms[i]);
-  return sum;
+  return sum.to(dtype);
 }
 
 TEST_P(Collectives, SumInTheOrderOfTheAxisBitForBit) {
@@ -128,7 +136,7 @@ TEST_P(Collectives, SumInTheOrderOfTheAxisBitForBit) {
         SCOPED_TRACE(testing::Message() << c10::toString(dtype) << " x " << count);
         const std::vector<at::Tensor> terms = random_terms(n, count, dtype);
         const at::Tensor expected = plain_sum(terms);
-        if (n > 2 && count >= 1000) {
+        if (n > 2 && count >= 1000 && dtype != at::kBFloat16) {
           const std::vector<at::Tensor> reversed(terms.rbegin(), terms.rend());
           EXPECT_FALSE(at::equal(plain_sum(reversed), expected)) << "the order makes no difference";
         }
@@ -136,6 +144,49 @@ TEST_P(Collectives, SumInTheOrderOfTheAxisBitForBit) {
         EXPECT_EQ(std::memcmp(sum.const_data_ptr(), expected.const_data_ptr(), expected.nbytes()), 0);
       }
     }
+  });
+}
+
+TEST_P(Collectives, ReduceScatterGivesThePartsOfTheSum) {
+  const int n = GetParam();
+  run_ranks(n, [n](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
+    Communicator axis(store, group_of_all(world, "sharding"), within(kPlenty));
+    for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
+      for (const int64_t count : {0, 1, 2, 1000, 33'333}) {
+        SCOPED_TRACE(testing::Message() << c10::toString(dtype) << ", parts of " << count);
+        const std::vector<at::Tensor> terms = random_terms(n, n * count, dtype);
+        const at::Tensor expected = plain_sum(terms).narrow(0, world.rank * count, count);
+        const at::Tensor mine = terms[static_cast<size_t>(world.rank)].clone();
+        const at::Tensor part = at::empty({count}, dtype);
+        EXPECT_TRUE(axis.reduce_scatter_sum(mine, part).wait().is_same(part));
+        EXPECT_EQ(std::memcmp(part.const_data_ptr(), expected.const_data_ptr(), expected.nbytes()), 0);
+        EXPECT_TRUE(at::equal(mine, terms[static_cast<size_t>(world.rank)])) << "the whole was modified";
+      }
+    }
+  });
+}
+
+TEST(Communicator, PartsMustBeEqual) {
+  run_ranks(2, [](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
+    Communicator axis(store, group_of_all(world, "sharding"), within(kPlenty));
+    const auto message = [](const auto& call) -> std::string {
+      try {
+        call();
+      } catch (const ShapeError& error) {
+        return error.what();
+      }
+      return "no error";
+    };
+    const at::Tensor five = at::zeros({5}), four = at::zeros({4}), two = at::zeros({2});
+    EXPECT_THAT(message([&] { axis.all_gather_into(five).wait(); }),
+                HasSubstr("all_gather over the sharding axis needs a multiple of 2 elements, got 5"));
+    EXPECT_THAT(message([&] { axis.reduce_scatter_sum(five, two).wait(); }),
+                HasSubstr("reduce_scatter_sum over the sharding axis needs a multiple of 2 elements, got 5"));
+    EXPECT_THAT(message([&] { axis.reduce_scatter_sum(four, four).wait(); }),
+                HasSubstr("gives each 2 elements, but the result has 4 x float"));
+    EXPECT_THAT(message([&] { axis.reduce_scatter_sum(four, two.to(at::kDouble)).wait(); }),
+                HasSubstr("but the result has 2 x double"));
+    axis.barrier().wait();  // none of them was started
   });
 }
 
@@ -195,6 +246,13 @@ TEST_P(Collectives, CountCallsAndBytesByTheFormulas) {
       axis.all_gather_bytes(world.rank == 0 ? "abc" : "");
       EXPECT_EQ(axis.traffic() - then,
                 (CollectiveTraffic{{{Collective::kAllGather, {2, sent.all_gather_bytes}}}}));
+
+      const CollectiveTraffic later = axis.traffic();
+      axis.reduce_scatter_sum(at::ones({n, 5}), at::ones({5})).wait();
+      axis.all_gather_into(at::ones({n, 5})).wait();
+      EXPECT_EQ(axis.traffic() - later,
+                (CollectiveTraffic{{{Collective::kReduceScatterSum, {1, (n - 1) * 20}},
+                                    {Collective::kAllGather, {1, (n - 1) * 20}}}}));
     });
   }
 }
@@ -214,11 +272,16 @@ int64_t bytes_on_the_wire() {
 
 TEST_P(Collectives, SendWhatIsCountedAndNoMore) {
   const int n = GetParam();
-  constexpr int64_t kNumel = 1 << 20;
+  constexpr int64_t kNumel = 3 << 18;
   const std::map<const char*, std::function<Work(Communicator&, const at::Tensor&)>> calls = {
       {"all_reduce_sum", [](Communicator& axis, const at::Tensor& t) { return axis.all_reduce_sum(t); }},
       {"broadcast", [](Communicator& axis, const at::Tensor& t) { return axis.broadcast(t, 0); }},
-      {"all_gather", [](Communicator& axis, const at::Tensor& t) { return axis.all_gather(t); }}};
+      {"reduce_scatter_sum",
+       [](Communicator& axis, const at::Tensor& t) {
+         return axis.reduce_scatter_sum(t, at::empty({t.numel() / axis.size()}));
+       }},
+      {"all_gather", [](Communicator& axis, const at::Tensor& t) { return axis.all_gather(t); }},
+      {"all_gather_into", [](Communicator& axis, const at::Tensor& t) { return axis.all_gather_into(t); }}};
   for (const auto& [name, call] : calls) {
     SCOPED_TRACE(name);
     std::atomic<int64_t> counted = 0;

@@ -91,6 +91,8 @@ struct PretrainOptions {
   bool sequence_parallel = false;
   std::string sharding;
   int64_t sharding_parallel_degree = -1;
+  std::optional<std::string> sharding_reduce;
+  int64_t data_parallel_degree = -1;
   std::string sharding_parallel_config;
   int64_t sep_parallel_degree = -1;
   int64_t context_parallel_degree = -1;

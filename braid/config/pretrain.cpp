@@ -54,9 +54,21 @@ void note_unused(const PretrainOptions& options, std::span<const Assignment> giv
   note(options.continue_training, {"initializer_range"}, "the weights come from model_name_or_path");
   note(pipeline_ranks(options) == 1, {"enable_send_recv_overlap"},
        "there is one rank, so there are no messages");
+  note(!options.fp16, {"scale_loss"}, "the loss is scaled only with fp16");
+  note(options.sharding.empty(), {"sharding_reduce"}, "sharding is off");
   note(is_dry_run(options), {"profile_steps"}, "a dry run takes no steps");
   note(!options.do_train && !is_dry_run(options), {"profile_steps", "schedule_memory_limit"},
        "do_train is off");
+}
+
+void validate_axes(const PretrainOptions& options) {
+  require<ConfigError>(!options.sequence_parallel || options.tensor_parallel_degree > 1,
+                       "--sequence_parallel cuts rows across the ranks of tensor parallelism, but "
+                       "--tensor_parallel_degree is ",
+                       options.tensor_parallel_degree, ": raise it, or omit --sequence_parallel");
+  require<ConfigError>(options.sharding_parallel_degree <= 1 || !options.sharding.empty(),
+                       "--sharding_parallel_degree ", options.sharding_parallel_degree,
+                       " needs --sharding stage1, stage2 or stage3, which says what is shared");
 }
 
 void validate_sources(const PretrainOptions& options) {
@@ -167,7 +179,7 @@ void require_same_shapes(const ModelConfig& loaded, const ModelConfig& requested
 
 }  // namespace
 
-PretrainCommand parse_pretrain(std::span<const std::string> arguments) {
+PretrainCommand parse_pretrain(std::span<const std::string> arguments, std::optional<int64_t> world_size) {
   const OptionTable<PretrainOptions> table = pretrain_table();
   std::vector<Assignment> given;
   if (!arguments.empty() && !arguments.front().starts_with("-")) {
@@ -181,7 +193,7 @@ PretrainCommand parse_pretrain(std::span<const std::string> arguments) {
   command.notes = table.apply(command.options, given);
   apply_pipeline_words(command.options, command.notes);
   validate(command.options);
-  command.run = run_options(command.options);
+  command.run = run_options(command.options, is_dry_run(command.options) ? std::nullopt : world_size);
   note_unused(command.options, given, command.notes);
   return command;
 }
@@ -195,8 +207,12 @@ void validate(const PretrainOptions& options) {
                          "--max_steps is required with --do_train: the number of optimizer steps");
   }
   validate_sources(options);
+  validate_axes(options);
   validate_schedule(options);
   if (options.do_train && options.max_steps >= 1) validate_learning_rate(options);
+  require<ConfigError>(!options.fp16 || options.fp16_opt_level != "O0",
+                       "--fp16 1 and --fp16_opt_level O0 (everything in float32) conflict; omit one");
+  require<ConfigError>(!options.bf16 || !options.fp16, "--bf16 1 and --fp16 1 conflict; omit one");
   require<ConfigError>(!options.bf16 || options.fp16_opt_level != "O0",
                        "--bf16 1 and --fp16_opt_level O0 (everything in float32) conflict; omit one");
   const bool saves = options.save_steps && options.save_strategy.value_or("steps") != "no";
@@ -206,14 +222,6 @@ void validate(const PretrainOptions& options) {
       counted(options.max_steps, "step"),
       ", but this version of braid does not support checkpoints (the final model is written to "
       "<output_dir>/hf); omit it or pass --save_strategy no");
-}
-
-void require_world_size(const PretrainOptions& options, int64_t world_size) {
-  const int64_t stages = pipeline_ranks(options);
-  require<ConfigError>(world_size == stages, "the job has ", counted(world_size, "rank"),
-                       ", but --pipeline_parallel_degree is ", stages,
-                       ": this version of braid does not support data parallelism; start ",
-                       counted(stages, "rank"), " or pass --pipeline_parallel_degree ", world_size);
 }
 
 bool is_dry_run(const PretrainOptions& options) { return options.dry_run != "0"; }

@@ -22,16 +22,14 @@ struct PretrainCommand {
   std::vector<std::string> notes;
 };
 
-/// The options given by `[FILE] [--flag value]...`, validated. Reads FILE (YAML or JSON) if the first
-/// argument is not a flag. Throws ConfigError for options that are unknown, not allowed, contradictory or not
-/// supported by this version.
-PretrainCommand parse_pretrain(std::span<const std::string> arguments);
+/// The options given by `[FILE] [--flag value]...`, validated, for a run on `world_size` ranks (see mesh_of).
+/// Reads FILE (YAML or JSON) if the first argument is not a flag. Throws ConfigError for options that are
+/// unknown, not allowed, contradictory or not supported by this version.
+PretrainCommand parse_pretrain(std::span<const std::string> arguments,
+                               std::optional<int64_t> world_size = std::nullopt);
 
 /// Throws ConfigError, naming the options, the rule and the values, unless the options are valid together.
 void validate(const PretrainOptions& options);
-
-/// Throws ConfigError unless `world_size` is the number of pipeline ranks; there is no data parallelism.
-void require_world_size(const PretrainOptions& options, int64_t world_size);
 
 /// Whether the plan is printed instead of run; it is the plan of a training, with or without do_train.
 bool is_dry_run(const PretrainOptions& options);

@@ -163,21 +163,24 @@ void add_optimizer_options(Table& table) {
       "bf16", &P::bf16,
       {.help = "Weights and activations in bfloat16; master weights, moments and gradients stay float32."});
   table.add("fp16", &P::fp16,
-            {.help = "Weights and activations in float16.",
-             .supported = {"false"},
-             .missing = "fp16 training (--bf16 1 needs no loss scaling)"});
-  table.add("fp16_opt_level", &P::fp16_opt_level,
-            {.help = "Which values are kept in 16 bits.",
-             .choices = {"O0", "O1", "O2"},
-             .no_effect =
-                 "bf16 always works as O2 with float32 gradients, and without bf16 everything is float32"});
+            {.help = "Weights and activations in float16, with a scaled loss; master weights, moments and "
+                     "gradients stay "
+                     "float32. Steps whose gradients overflow are skipped."});
+  table.add(
+      "fp16_opt_level", &P::fp16_opt_level,
+      {.help = "Which values are kept in 16 bits.",
+       .choices = {"O0", "O1", "O2"},
+       .no_effect =
+           "16-bit training always works as O2 with float32 gradients, and without bf16 and fp16 everything "
+           "is float32"});
   table.add(
       "amp_master_grad", &P::amp_master_grad,
       {.help = "Keep gradients in float32.", .no_effect = "gradients are always accumulated in float32"});
   table.add("scale_loss", &P::scale_loss,
-            {.help = "Initial loss scale of fp16.",
-             .range = kPositive,
-             .no_effect = "the loss is scaled only with fp16, which this version does not support"});
+            {.help = "Initial loss scale of fp16. It doubles after 1000 steps without an overflow and "
+                     "shrinks to 0.8 of "
+                     "itself after 2 in a row with one, down to 1.",
+             .range = {.at_least = 1}});
 }
 
 OptionTable<PretrainOptions> pretrain_table() {

@@ -63,29 +63,44 @@ void add_pipeline(Table& table) {
 
 void add_other_parallelism(Table& table) {
   table.add("tensor_parallel_degree", &P::tensor_parallel_degree,
-            {.help = "Ranks that share each layer; -1: one.",
-             .range = kDegree,
-             .supported = {"-1", "1"},
-             .missing = "tensor parallelism"});
-  table.add("tensor_parallel_config", &P::tensor_parallel_config,
-            {.help = "Settings of tensor parallelism.", .supported = {""}, .missing = "tensor parallelism"});
+            {.help = "Ranks that share each layer (mp, Megatron's tensor parallelism); -1: one. It must "
+                     "divide the heads "
+                     "and the intermediate size.",
+             .range = kDegree});
+  table.add(
+      "tensor_parallel_config", &P::tensor_parallel_config,
+      {.help = "PaddleNLP's settings of tensor parallelism.",
+       .supported = {""},
+       .missing = "settings of tensor parallelism (messages overlap with computing wherever they can)"});
   table.add("sequence_parallel", &P::sequence_parallel,
-            {.help = "Split norms along the sequence.",
-             .supported = {"false"},
-             .missing = "sequence parallelism (it needs tensor parallelism)"});
-  table.add("sharding", &P::sharding,
-            {.help = "ZeRO stage.",
-             .choices = {"", "stage1", "stage2", "stage3", "stage2 offload", "stage3 offload"},
-             .supported = {"", "stage1"},
-             .missing = "sharding stages 2 and 3 or offload",
-             .no_effect = "there is one data-parallel rank, so there is nothing to shard"});
+            {.help = "Between layers each mp rank has its part of the rows: norms and residual sums are "
+                     "shared, and less is "
+                     "kept for backward passes. Needs tensor_parallel_degree above 1."});
+  table.add(
+      "sharding", &P::sharding,
+      {.help = "ZeRO stage: what each sharding rank has only its part of. stage1: optimizer states; stage2: "
+               "gradients too; stage3: weights too. Empty: no sharding.",
+       .choices = {"", "stage1", "stage2", "stage3", "stage2 offload", "stage3 offload"},
+       .supported = {"", "stage1", "stage2", "stage3"},
+       .missing = "offload"});
   table.add("sharding_parallel_degree", &P::sharding_parallel_degree,
-            {.help = "Ranks that share optimizer states; -1: one.",
-             .range = kDegree,
-             .supported = {"-1", "1"},
-             .missing = "sharding"});
+            {.help = "Ranks that share a model's states, each training on its own microbatches; -1: with "
+                     "sharding all ranks "
+                     "that remain, else one.",
+             .range = kDegree});
+  table.add("sharding_reduce", &P::sharding_reduce,
+            {.help = "When gradients are summed over the sharding ranks: step, once, or microbatch, with "
+                     "each, which needs "
+                     "less memory and sends more. Unset: step for stage1, microbatch for stage2 and stage3.",
+             .choices = {"step", "microbatch"}});
   table.add("sharding_parallel_config", &P::sharding_parallel_config,
-            {.help = "Settings of sharding.", .supported = {""}, .missing = "sharding"});
+            {.help = "PaddleNLP's settings of sharding.",
+             .supported = {""},
+             .missing = "settings of sharding (sums and gathers overlap with computing wherever they can)"});
+  table.add("data_parallel_degree", &P::data_parallel_degree,
+            {.help = "Replicas of all other ranks, each training on its own microbatches; -1: what remains "
+                     "of the ranks.",
+             .range = kDegree});
   table.add("sep_parallel_degree", &P::sep_parallel_degree,
             {.help = "Ranks that split a sequence by heads; -1: one.",
              .range = kDegree,

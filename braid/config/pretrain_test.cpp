@@ -84,22 +84,25 @@ TEST(Pretrain, APaddleNlpScriptRunsUnchanged) {
   EXPECT_EQ(command.options, expected);
   EXPECT_EQ(warmup_steps(command.options), 0.2);
   EXPECT_EQ(decay_steps(command.options), 20);
-  EXPECT_NO_THROW(require_world_size(command.options, 4));
+  EXPECT_EQ(mesh_of(command.options, 4), (mesh::MeshShape{.pp = 4}));
   EXPECT_EQ(resolve_model(command.options), ModelConfig{});
   for (const char* name :
        {"use_flash_attention", "use_fused_rms_norm", "fp16_opt_level", "scale_loss", "save_steps",
-        "dataloader_num_workers", "recompute_granularity", "enable_auto_parallel", "sharding"}) {
+        "dataloader_num_workers", "recompute_granularity", "enable_auto_parallel"}) {
     EXPECT_THAT(command.notes, Contains(HasSubstr("--" + std::string(name) + " "))) << name;
   }
 }
 
 TEST(Pretrain, ErrorsNameTheOptionTheValueAndTheRemedy) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"--tensor_parallel_degree 2",
-       "--tensor_parallel_degree 2: this version of braid does not support tensor parallelism; use -1 or 1"},
-      {"--sharding_parallel_degree 2", "support sharding"},
-      {"--sharding stage2", "support sharding stages 2 and 3"},
-      {"--fp16 1", "support fp16 training (--bf16 1"},
+      {"--sharding_parallel_degree 2",
+       "--sharding_parallel_degree 2 needs --sharding stage1, stage2 or stage3"},
+      {"--sharding stage5", "stage3"},
+      {"--sequence_parallel 1", "but --tensor_parallel_degree is -1"},
+      {"--tensor_parallel_config enable_mp_async_allreduce", "settings of tensor parallelism"},
+      {"--sharding_parallel_config enable_stage1_overlap", "settings of sharding"},
+      {"--bf16 1 --fp16 1", "--bf16 1 and --fp16 1 conflict"},
+      {"--fp16 1 --fp16_opt_level O0", "--fp16 1 and --fp16_opt_level O0"},
       {"--recompute 1", "support recomputation"},
       {"--recompute", "support recomputation"},
       {"--pipeline_schedule_mode ZBH9", "there is no pipeline schedule mode \"ZBH9\": did you mean ZBH1?"},
@@ -112,7 +115,6 @@ TEST(Pretrain, ErrorsNameTheOptionTheValueAndTheRemedy) {
       {"--schedule_memory_limit 0", "--schedule_memory_limit"},
       {"--profile_steps 3,2",
        "--profile_steps must be two steps A,B with 1 <= A <= B, as in 10,12; got '3,2'"},
-      {"--sequence_parallel 1", "support sequence parallelism"},
       {"--sep_parallel_degree 2", "support segment parallelism"},
       {"--context_parallel_degree 2", "support context parallelism"},
       {"--hybrid_parallel_topo_order sharding_first", "support other rank orders"},
@@ -224,12 +226,54 @@ TEST(Pretrain, YamlAndJsonFilesAreEquivalent) {
             parse_pretrain(std::vector<std::string>{json}).options);
 }
 
-TEST(Pretrain, OneRankPerStage) {
-  EXPECT_NO_THROW(require_world_size({}, 1));
-  EXPECT_THAT(
-      error_of([] { require_world_size({.pipeline_parallel_degree = 2}, 4); }),
-      HasSubstr("the job has 4 ranks, but --pipeline_parallel_degree is 2: this version of braid does not "
-                "support data parallelism; start 2 ranks"));
+TEST(Pretrain, TheDegreesMultiplyToTheNumberOfRanks) {
+  using mesh::MeshShape;
+  EXPECT_EQ(mesh_of({}, 1), MeshShape{});
+  EXPECT_EQ(mesh_of({}, 4), MeshShape{.dp = 4}) << "what remains";
+  EXPECT_EQ(mesh_of({.pipeline_parallel_degree = 2, .tensor_parallel_degree = 2}, 16),
+            (MeshShape{.mp = 2, .pp = 2, .dp = 4}));
+  EXPECT_EQ(mesh_of({.pipeline_parallel_degree = 2, .sharding = "stage1"}, 8),
+            (MeshShape{.sharding = 4, .pp = 2}));
+  EXPECT_EQ(mesh_of({.sharding = "stage3", .sharding_parallel_degree = 2}, 8),
+            (MeshShape{.sharding = 2, .dp = 4}));
+  EXPECT_EQ(mesh_of({.sharding = "stage1", .data_parallel_degree = 2}, 8),
+            (MeshShape{.sharding = 4, .dp = 2}));
+  const PretrainOptions all = {.pipeline_parallel_degree = 4,
+                               .tensor_parallel_degree = 2,
+                               .sharding = "stage1",
+                               .sharding_parallel_degree = 4,
+                               .data_parallel_degree = 1};
+  EXPECT_EQ(mesh_of(all, 32), (MeshShape{.mp = 2, .sharding = 4, .pp = 4}));
+  EXPECT_EQ(mesh_of(all, std::nullopt), (MeshShape{.mp = 2, .sharding = 4, .pp = 4}));
+  EXPECT_EQ(mesh_of({.sharding = "stage1"}, std::nullopt), MeshShape{});
+  for (const int64_t ranks : {1, 16, 31, 64}) {
+    EXPECT_THAT(
+        error_of([&] { mesh_of(all, ranks); }),
+        HasSubstr(
+            "--tensor_parallel_degree 2, --sharding_parallel_degree 4, --pipeline_parallel_degree 4 and "
+            "--data_parallel_degree 1 need another number"))
+        << ranks;
+  }
+  EXPECT_THAT(error_of([] { mesh_of({.pipeline_parallel_degree = 2}, 3); }),
+              HasSubstr("the job has 3 ranks"));
+}
+
+TEST(Pretrain, TheStrategyAndThePrecisionFollowFromTheFlags) {
+  const RunOptions run = run_options({.fp16 = true,
+                                      .scale_loss = 1024,
+                                      .tensor_parallel_degree = 2,
+                                      .sequence_parallel = true,
+                                      .sharding = "stage3",
+                                      .sharding_reduce = "step"},
+                                     8);
+  EXPECT_EQ(run.strategy.mesh, (mesh::MeshShape{.mp = 2, .sharding = 4}));
+  EXPECT_EQ(run.strategy.sharding_stage, 3);
+  EXPECT_EQ(run.strategy.reduce_timing(), ReduceTiming::kStep);
+  EXPECT_TRUE(run.strategy.sequence_parallel);
+  EXPECT_EQ(run.training.precision, Precision::kFloat16);
+  EXPECT_EQ(run.training.loss_scaling.initial, 1024);
+  EXPECT_EQ(run_options({.sharding = "stage2"}, 2).strategy.reduce_timing(), ReduceTiming::kMicrobatch);
+  EXPECT_EQ(run_options({.sharding = "stage1"}, 2).strategy.reduce_timing(), ReduceTiming::kStep);
 }
 
 TEST(Pretrain, WarmupSeedsAndSplit) {

@@ -1,5 +1,7 @@
 #include "braid/config/run_options.h"
 
+#include <limits>
+
 #include "braid/base/error.h"
 #include "braid/base/text.h"
 #include "braid/config/options.h"
@@ -30,9 +32,28 @@ schedule::Schedule read_schedule(const PretrainOptions& options, const std::stri
   return schedule;
 }
 
-Strategy strategy_of(const PretrainOptions& options) {
-  Strategy strategy;
-  strategy.mesh.pp = static_cast<int32_t>(pipeline_ranks(options));
+int64_t degree_of(int64_t degree) { return degree == -1 ? 1 : degree; }
+
+/// PaddleNLP's names of the degrees, for messages.
+std::string degrees_text(const PretrainOptions& options) {
+  return cat("--tensor_parallel_degree ", options.tensor_parallel_degree, ", --sharding_parallel_degree ",
+             options.sharding_parallel_degree, ", --pipeline_parallel_degree ",
+             options.pipeline_parallel_degree, " and --data_parallel_degree ", options.data_parallel_degree);
+}
+
+/// 1 for "stage1" and so on.
+int32_t stage_of(const PretrainOptions& options) {
+  return options.sharding.starts_with("stage") ? options.sharding[5] - '0' : 1;
+}
+
+Strategy strategy_of(const PretrainOptions& options, std::optional<int64_t> world_size) {
+  Strategy strategy = {.mesh = mesh_of(options, world_size)};
+  strategy.sharding_stage = stage_of(options);
+  if (options.sharding_reduce) {
+    strategy.sharding_reduce =
+        *options.sharding_reduce == "step" ? ReduceTiming::kStep : ReduceTiming::kMicrobatch;
+  }
+  strategy.sequence_parallel = options.sequence_parallel;
   schedule::PipelineShape shape = {.ranks = strategy.mesh.pp,
                                    .chunks_per_rank = static_cast<int32_t>(pipeline_chunks(options)),
                                    .microbatches = static_cast<int32_t>(options.gradient_accumulation_steps)};
@@ -72,7 +93,10 @@ TrainingOptions training_of(const PretrainOptions& options) {
           .microbatches = options.gradient_accumulation_steps,
           .max_steps = options.do_train ? options.max_steps : 0,
           .evaluation_sequences = options.do_eval ? options.per_device_eval_batch_size : 0,
-          .precision = options.bf16 ? Precision::kBfloat16 : Precision::kFloat32,
+          .precision = options.bf16   ? Precision::kBfloat16
+                       : options.fp16 ? Precision::kFloat16
+                                      : Precision::kFloat32,
+          .loss_scaling = {.initial = options.scale_loss},
           .learning_rate = curve_of(options),
           .adamw = {.beta1 = options.adam_beta1,
                     .beta2 = options.adam_beta2,
@@ -83,8 +107,42 @@ TrainingOptions training_of(const PretrainOptions& options) {
 
 }  // namespace
 
-RunOptions run_options(const PretrainOptions& options) {
-  RunOptions run = {.strategy = strategy_of(options),
+mesh::MeshShape mesh_of(const PretrainOptions& options, std::optional<int64_t> world_size) {
+  const int64_t mp = degree_of(options.tensor_parallel_degree), pp = pipeline_ranks(options);
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  const auto require_product = [&](bool fits) {
+    require<ConfigError>(fits, "the job has ", counted(world_size.value_or(1), "rank"), ", but ",
+                         degrees_text(options),
+                         " need another number: their product, where -1 is 1 or what remains, ",
+                         "must be the number of ranks");
+  };
+  for (const int64_t degree :
+       {mp, pp, degree_of(options.sharding_parallel_degree), degree_of(options.data_parallel_degree)}) {
+    require<ConfigError>(degree <= kMost, "a degree may be at most ", kMost, ", got ", degree);
+  }
+  int64_t sharding = degree_of(options.sharding_parallel_degree),
+          dp = degree_of(options.data_parallel_degree);
+  if (world_size) {
+    require_product(*world_size % mp == 0 && *world_size / mp % pp == 0);
+    const int64_t data_ranks = *world_size / mp / pp;
+    const bool shards_the_rest = !options.sharding.empty() && options.sharding_parallel_degree == -1;
+    if (shards_the_rest) {
+      require_product(data_ranks % dp == 0);
+      sharding = data_ranks / dp;
+    } else if (options.data_parallel_degree == -1) {
+      require_product(data_ranks % sharding == 0);
+      dp = data_ranks / sharding;
+    }
+    require_product(sharding * dp == data_ranks);
+  }
+  return {.mp = static_cast<int32_t>(mp),
+          .sharding = static_cast<int32_t>(sharding),
+          .pp = static_cast<int32_t>(pp),
+          .dp = static_cast<int32_t>(dp)};
+}
+
+RunOptions run_options(const PretrainOptions& options, std::optional<int64_t> world_size) {
+  RunOptions run = {.strategy = strategy_of(options, world_size),
                     .training = training_of(options),
                     .device = options.device == "cpu" ? Device::kCpu : Device::kCuda,
                     .timeout = options.dist_timeout,

@@ -42,8 +42,14 @@ struct RunOptions {
   friend bool operator==(const RunOptions&, const RunOptions&) = default;
 };
 
-/// The run that `options`, which must be valid, describe. Reads the files that give a schedule or its times.
-/// Throws ConfigError where one cannot be read, is invalid or does not suit the pipeline.
-RunOptions run_options(const PretrainOptions& options);
+/// The degrees that `options` give or leave to what remains of `world_size` ranks: with sharding the sharding
+/// degree, and the dp degree. Without a number of ranks what is left open is 1. Throws ConfigError, naming
+/// all four degrees, unless their product is `world_size`.
+mesh::MeshShape mesh_of(const PretrainOptions& options, std::optional<int64_t> world_size);
+
+/// The run that `options`, which must be valid, describe on `world_size` ranks (see mesh_of). Reads the files
+/// that give a schedule or its times. Throws ConfigError where one cannot be read, is invalid or does not
+/// suit the pipeline, and as mesh_of.
+RunOptions run_options(const PretrainOptions& options, std::optional<int64_t> world_size = std::nullopt);
 
 }  // namespace braid::config

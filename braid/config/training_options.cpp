@@ -25,6 +25,13 @@ void validate(const TrainingOptions& options) {
   within("adamw.beta2", 0 <= beta2 && beta2 < 1, beta2);
   within("adamw.eps", eps > 0, eps);
   within("adamw.weight_decay", weight_decay >= 0, weight_decay);
+  const LossScaling& scaling = options.loss_scaling;
+  within("loss_scaling.initial", scaling.initial >= scaling.floor, scaling.initial);
+  within("loss_scaling.floor", scaling.floor > 0, scaling.floor);
+  within("loss_scaling.growth", scaling.growth >= 1, scaling.growth);
+  within("loss_scaling.backoff", 0 < scaling.backoff && scaling.backoff < 1, scaling.backoff);
+  at_least("loss_scaling.growth_interval", 1, scaling.growth_interval);
+  at_least("loss_scaling.backoff_after", 1, scaling.backoff_after);
   within("max_grad_norm", options.max_grad_norm >= 0, options.max_grad_norm);
   if (options.max_steps == 0) return;
   const LearningRateCurve& curve = options.learning_rate;
@@ -37,12 +44,15 @@ void validate(const TrainingOptions& options) {
 std::string to_string(const TrainingOptions& options) {
   const LearningRateCurve& curve = options.learning_rate;
   const AdamWOptions& adamw = options.adamw;
+  const LossScaling& scaling = options.loss_scaling;
   return cat(options.microbatch_sequences, " ", options.sequence_tokens, " ", options.microbatches, " ",
              options.max_steps, " ", options.evaluation_sequences, " ", static_cast<int>(options.precision),
              " ", to_text(curve.peak), " ", to_text(curve.floor), " ", to_text(curve.warmup_steps), " ",
              curve.decay_steps, " ", static_cast<int>(curve.decay), " ", to_text(adamw.beta1), " ",
              to_text(adamw.beta2), " ", to_text(adamw.eps), " ", to_text(adamw.weight_decay), " ",
-             to_text(options.max_grad_norm));
+             to_text(options.max_grad_norm), " ", to_text(scaling.initial), " ", to_text(scaling.growth), " ",
+             scaling.growth_interval, " ", to_text(scaling.backoff), " ", scaling.backoff_after, " ",
+             to_text(scaling.floor));
 }
 
 }  // namespace braid::config

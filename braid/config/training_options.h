@@ -9,6 +9,20 @@ namespace braid::config {
 enum class Precision : uint8_t {
   kFloat32,
   kBfloat16,  ///< weights and activations; master weights, moments and gradients are float32
+  kFloat16,   ///< likewise, with a scaled loss: see LossScaling
+};
+
+/// Dynamic scaling of the loss, and with it of all gradients, so that those of 16 bits neither vanish nor
+/// overflow. Defaults are PaddlePaddle's. Source: Micikevicius et al. 2018, arXiv:1710.03740, section 3.2.
+struct LossScaling {
+  double initial = 32768;
+  double growth = 2.0;             ///< factor of the scale ...
+  int64_t growth_interval = 1000;  ///< ... after so many steps in a row without an overflow
+  double backoff = 0.8;            ///< factor of the scale ...
+  int64_t backoff_after = 2;       ///< ... after so many steps in a row with one
+  double floor = 1.0;              ///< a step that overflows when the scale cannot be reduced ends the run
+
+  friend bool operator==(const LossScaling&, const LossScaling&) = default;
 };
 
 enum class Decay : uint8_t { kLinear, kCosine, kConstant };
@@ -39,6 +53,7 @@ struct TrainingOptions {
   int64_t max_steps = 1;             ///< 0: the run only evaluates
   int64_t evaluation_sequences = 0;  ///< of a microbatch of an evaluation; 0: the run does not evaluate
   Precision precision = Precision::kFloat32;
+  LossScaling loss_scaling = {};  ///< of kFloat16
   LearningRateCurve learning_rate;
   AdamWOptions adamw;
   double max_grad_norm = 1.0;  ///< 0: no clipping

@@ -5,14 +5,20 @@
 
 namespace braid::cost {
 
-/// One microbatch and the dtype it runs in.
+/// One microbatch, the dtype it runs in, and which rank of a tensor-parallel (mp) group runs it.
 struct MicrobatchShape {
   int64_t sequences = 0;           ///< b
   int64_t sequence_tokens = 0;     ///< s
   int64_t element_bytes = 4;       ///< of activations: 4 for float32, 2 for bfloat16, 8 for float64
   int64_t wide_element_bytes = 4;  ///< of norm and softmax statistics: 4, or 8 for float64
+  int32_t mp_index = 0;            ///< makes a difference only where the group does not divide a size
+  int32_t mp_degree = 1;
+  bool sequence_parallel = false;  ///< the rows between layers are cut across the group as well
 
   int64_t tokens() const { return sequences * sequence_tokens; }
+
+  /// The rows between layers that this rank has.
+  int64_t own_tokens() const { return sequence_parallel ? tokens() / mp_degree : tokens(); }
 };
 
 /// What a layer keeps for one microbatch, in bytes. Allocator rounding is not counted.

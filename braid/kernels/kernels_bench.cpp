@@ -120,9 +120,9 @@ void register_optimizer(at::ScalarType dtype) {
       "adamw", dtype, bytes, [=] { cpu::adamw_(master, exp_avg, exp_avg_sq, grad, value, step); },
       [=] { aten::adamw_(master, exp_avg, exp_avg_sq, grad, value, step); });
   add_pair(
-      "squared_norm", dtype, static_cast<double>(value.nbytes()),
-      [=] { benchmark::DoNotOptimize(cpu::squared_norm(value)); },
-      [=] { benchmark::DoNotOptimize(aten::squared_norm(value)); });
+      "block_squares", dtype, static_cast<double>(value.nbytes()),
+      [=] { benchmark::DoNotOptimize(cpu::block_squares(value)); },
+      [=] { benchmark::DoNotOptimize(aten::block_squares(value)); });
 }
 
 void register_embedding(at::ScalarType dtype) {

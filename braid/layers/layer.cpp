@@ -3,18 +3,25 @@
 #include <ATen/ATen.h>
 
 #include <set>
+#include <utility>
 
 namespace braid::layers {
 
 int64_t Saved::bytes() const {
   std::set<const void*> counted;
   int64_t sum = 0;
-  for (const at::Tensor* t : tensors()) {
+  std::vector<const at::Tensor*> held = tensors();
+  held.push_back(&dx);
+  for (const at::Tensor* t : held) {
     if (t->defined() && counted.insert(t->storage().data()).second)
       sum += static_cast<int64_t>(t->storage().nbytes());
   }
   return sum;
 }
+
+void Layer::begin_backward_input(const at::Tensor& dy, Saved& saved) { saved.dx = backward_input(dy, saved); }
+
+at::Tensor Layer::end_backward_input(Saved& saved) { return std::exchange(saved.dx, {}); }
 
 at::Tensor Layer::backward(const at::Tensor& dy, Saved& saved) {
   at::Tensor dx = backward_input(dy, saved);

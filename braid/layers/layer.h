@@ -30,6 +30,10 @@ class Saved {
   /// Bytes held now; storage shared by several tensors counts once.
   int64_t bytes() const;
   bool empty() const { return bytes() == 0; }
+
+  /// The result of B between Layer::begin_backward_input and end_backward_input, of a layer that does all of
+  /// B in the first.
+  at::Tensor dx;
 };
 
 class LossLayer;
@@ -51,12 +55,21 @@ class Layer {
   /// keep dy, which the caller must not modify until W.
   virtual at::Tensor backward_input(const at::Tensor& dy, Saved& saved) = 0;
 
+  /// B in two parts, for work in between: the first ends where B would wait for other ranks of the
+  /// tensor-parallel (mp) group, the second waits for them and returns dx. Any work of this rank may come in
+  /// between, even W of another microbatch of this layer, but not W of this one. The same bits as
+  /// backward_input. By default the first does all of B.
+  virtual void begin_backward_input(const at::Tensor& dy, Saved& saved);
+  virtual at::Tensor end_backward_input(Saved& saved);
+
   /// W. Adds the weight gradients of this microbatch to the parameters' main_grad (overwrites them for the
   /// first microbatch of a step, see Parameter::gradient_started) and leaves `saved` empty. Call it in
   /// ascending order of microbatches: this makes the sums bit-identical under every schedule.
   virtual void backward_weight(Saved& saved) = 0;
 
-  /// B and then W, for schedules that do not split them: what only W needs lives only while this layer runs.
+  /// B and W, for schedules that do not split them: what only W needs lives only while this layer runs. By
+  /// default one after the other; a layer of an mp group computes weight gradients while the group sums dx.
+  /// The same bits as B and then W.
   virtual at::Tensor backward(const at::Tensor& dy, Saved& saved);
 
   /// Appends the layer's parameters, in a fixed order. They live as long as the layer.

@@ -1,8 +1,6 @@
 // The description of a layer: what planning needs to know about a model, and how to create its layers.
 #pragma once
 
-#include <c10/core/Device.h>
-
 #include <functional>
 #include <memory>
 #include <span>
@@ -11,6 +9,8 @@
 
 #include "braid/cost/layer_cost.h"
 #include "braid/layers/layer.h"
+#include "braid/layers/mp_messages.h"
+#include "braid/layers/placement.h"
 #include "braid/tensor/segment.h"
 
 namespace braid::layers {
@@ -28,13 +28,19 @@ struct LayerSpec {
   /// Creates the layer, without memory for its parameters (tensor::allocate_segments allocates it). With the
   /// device c10::kMeta the layer need only declare its parameters. A plan calls it several times on every
   /// rank: it must give the same layer, values of its own included, however often and wherever it is called.
-  std::function<std::unique_ptr<Layer>(c10::Device)> make;
+  /// Use make_layer, which checks the placement.
+  std::function<std::unique_ptr<Layer>(const Placement&)> make;
 
-  /// Arithmetic per token. Empty: a product with every parameter of two or more dimensions.
+  /// Arithmetic of the shape's rank per token. Empty: a product with every parameter of two or more
+  /// dimensions.
   std::function<cost::LayerWork(const cost::MicrobatchShape&)> work;
 
-  /// What the layer keeps per microbatch. Empty: unknown, and plans report that.
+  /// What the shape's rank keeps per microbatch. Empty: unknown, and plans report that.
   std::function<cost::SavedBytes(const cost::MicrobatchShape&)> saved_bytes;
+
+  /// What the shape's rank sends within its mp group. Empty: the layer cannot be cut, and make_layer rejects
+  /// an mp_degree > 1.
+  std::function<MpMessages(const cost::MicrobatchShape&)> messages;
 };
 
 /// A model before it exists.
@@ -44,11 +50,20 @@ struct ModelSpec {
   int64_t table_bytes = 0;  ///< of tables that all layers of a rank share
 };
 
-/// A spec's layer that only declares its parameters, for planning.
-std::unique_ptr<Layer> make_without_data(const LayerSpec& spec);
+/// A spec's layer. Throws ConfigError if the layer cannot be cut in this way, and like validate(place).
+std::unique_ptr<Layer> make_layer(const LayerSpec& spec, const Placement& place);
+
+/// The same, but it only declares its parameters, for planning: on c10::kMeta and without a communicator.
+std::unique_ptr<Layer> make_without_data(const LayerSpec& spec, Placement place = {});
+
+/// The place in the mp group of the rank that `shape` describes, for planning.
+Placement placement_of(const cost::MicrobatchShape& shape);
 
 /// `spec.work`, or its default if it is empty.
 cost::LayerWork work_of(const LayerSpec& spec, const cost::MicrobatchShape& shape);
+
+/// `spec.messages`, or none if it is empty.
+MpMessages messages_of(const LayerSpec& spec, const cost::MicrobatchShape& shape);
 
 /// The layers' parameters under the layers' names, for tensor::lay_out_segments.
 std::vector<tensor::LayerParameters> parameters_by_layer(std::span<const std::unique_ptr<Layer>> layers,

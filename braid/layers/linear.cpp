@@ -10,20 +10,29 @@ namespace braid::layers {
 Linear::Linear(std::vector<tensor::TensorSlice> slices, std::string name)
     : weight_(tensor::declare_parameter(std::move(slices), std::move(name))) {}
 
+at::Tensor Linear::product(const at::Tensor& x_TK) const { return kernels::linear(x_TK, weight_.value); }
+
+at::Tensor Linear::input_gradient(const at::Tensor& dy_TN) const {
+  return kernels::linear_backward_input(dy_TN, weight_.value);
+}
+
+void Linear::add_weight_gradient(const at::Tensor& dy_TN, const at::Tensor& x_TK) {
+  kernels::accumulate_weight_gradient(dy_TN, x_TK, weight_.main_grad, start_gradient(weight_));
+}
+
 at::Tensor Linear::forward(const at::Tensor& x, Saved* saved) {
   if (saved != nullptr) static_cast<LinearSaved&>(*saved).x = x;
-  return from_rows(kernels::linear(as_rows(x), weight_.value), x);
+  return from_rows(product(as_rows(x)), x);
 }
 
 at::Tensor Linear::backward_input(const at::Tensor& dy, Saved& saved) {
   static_cast<LinearSaved&>(saved).dy = dy;
-  return from_rows(kernels::linear_backward_input(as_rows(dy), weight_.value), dy);
+  return from_rows(input_gradient(as_rows(dy)), dy);
 }
 
 void Linear::backward_weight(Saved& saved) {
   auto& kept = static_cast<LinearSaved&>(saved);
-  kernels::accumulate_weight_gradient(as_rows(kept.dy), as_rows(kept.x), weight_.main_grad,
-                                      start_gradient(weight_));
+  add_weight_gradient(as_rows(kept.dy), as_rows(kept.x));
   kept = {};
 }
 

@@ -9,8 +9,8 @@ namespace braid::layers {
 class LinearSaved final : public Saved {
  public:
   std::vector<const at::Tensor*> tensors() const override { return {&x, &dy}; }
-  at::Tensor x;   ///< [b, s, K]
-  at::Tensor dy;  ///< [b, s, N]
+  at::Tensor x;   ///< [b, s, K], or its rows [T, K]
+  at::Tensor dy;  ///< [b, s, N], or its rows [T, N]
 };
 
 class Linear final : public Layer {
@@ -26,6 +26,11 @@ class Linear final : public Layer {
   void append_parameters(std::vector<tensor::Parameter*>& parameters) override {
     parameters.push_back(&weight_);
   }
+
+  /// F, B and W on rows: x [T, K], dy [T, N].
+  at::Tensor product(const at::Tensor& x_TK) const;
+  at::Tensor input_gradient(const at::Tensor& dy_TN) const;
+  void add_weight_gradient(const at::Tensor& dy_TN, const at::Tensor& x_TK);
 
   tensor::Parameter& weight() { return weight_; }
 

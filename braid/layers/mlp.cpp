@@ -2,54 +2,119 @@
 
 #include <ATen/ATen.h>
 
+#include <utility>
+
 #include "braid/kernels/swiglu.h"
 #include "braid/layers/accumulate.h"
 
 namespace braid::layers {
 
-using tensor::whole_tensor;
+namespace {
+
+/// Rows [begin, end) of gate_proj or up_proj.
+tensor::TensorSlice rows_of(const Mlp::Options& options, const char* tensor) {
+  tensor::TensorSlice slice =
+      tensor::whole_tensor(options.name + tensor, {options.intermediate, options.hidden});
+  slice.part[0] = equal_part(options.intermediate, options.place, "intermediate_size");
+  return slice;
+}
+
+/// Columns [begin, end) of down_proj.
+tensor::TensorSlice down_columns(const Mlp::Options& options) {
+  tensor::TensorSlice slice =
+      tensor::whole_tensor(options.name + ".mlp.down_proj.weight", {options.hidden, options.intermediate});
+  slice.part[1] = equal_part(options.intermediate, options.place, "intermediate_size");
+  return slice;
+}
+
+}  // namespace
 
 std::vector<const at::Tensor*> MlpSaved::tensors() const {
-  std::vector<const at::Tensor*> all = {&gate_up};
-  for (const auto& part : {norm.tensors(), gate_up_product.tensors(), down_product.tensors()}) {
+  std::vector<const at::Tensor*> all = {&gate_up, &residual};
+  for (const auto& part :
+       {norm.tensors(), gate_up_product.tensors(), down_product.tensors(), dnormed.tensors()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;
 }
 
 Mlp::Mlp(const Options& options)
-    : norm_({.name = options.name + ".post_attention_layernorm.weight",
+    : mp_(options.place),
+      norm_({.name = options.name + ".post_attention_layernorm.weight",
              .hidden = options.hidden,
-             .eps = options.norm_eps}),
-      gate_up_({whole_tensor(options.name + ".mlp.gate_proj.weight", {options.intermediate, options.hidden}),
-                whole_tensor(options.name + ".mlp.up_proj.weight", {options.intermediate, options.hidden})},
+             .eps = options.norm_eps,
+             .place = options.place}),
+      gate_up_({rows_of(options, ".mlp.gate_proj.weight"), rows_of(options, ".mlp.up_proj.weight")},
                options.name + ".mlp.gate_up_proj.weight"),
-      down_({whole_tensor(options.name + ".mlp.down_proj.weight", {options.hidden, options.intermediate})}) {}
+      down_({down_columns(options)}) {}
 
 at::Tensor Mlp::forward(const at::Tensor& x, Saved* saved) {
   auto* kept = static_cast<MlpSaved*>(saved);
-  const at::Tensor normed = norm_.forward(x, kept ? &kept->norm : nullptr);
-  const at::Tensor gate_up = as_rows(gate_up_.forward(normed, kept ? &kept->gate_up_product : nullptr));
-  if (kept) kept->gate_up = gate_up;
-  return down_.forward(from_rows(kernels::swiglu(gate_up), x), nullptr).add_(x);
+  const at::Tensor normed = as_rows(norm_.forward(x, kept ? &kept->norm : nullptr));
+  const at::Tensor gate_up = gate_up_.product(mp_.gather(normed).wait());
+  if (kept) {
+    kept->gate_up_product.x = normed;
+    kept->gate_up = gate_up;
+  }
+  return from_rows(mp_.sum(down_.product(kernels::swiglu(gate_up))).wait(), x).add_(x);
 }
 
 at::Tensor Mlp::backward_input(const at::Tensor& dy, Saved& saved) {
+  begin_backward_input(dy, saved);
+  return end_backward_input(saved);
+}
+
+void Mlp::begin_backward_input(const at::Tensor& dy, Saved& saved) {
   auto& kept = static_cast<MlpSaved&>(saved);
-  const at::Tensor dactivation = down_.backward_input(dy, kept.down_product);
-  const at::Tensor activation = kernels::swiglu_backward_(as_rows(dactivation), kept.gate_up);
-  kept.down_product.x = from_rows(activation, dy);
-  const at::Tensor dgate_up = from_rows(kept.gate_up, dy);  // gate_up's storage holds its gradient now
-  kept.gate_up.reset();
-  const at::Tensor dnormed = gate_up_.backward_input(dgate_up, kept.gate_up_product);
-  return norm_.backward_input_plus(dnormed, dy, kept.norm);
+  begin_down(mp_.gather(as_rows(dy)).wait(), kept);
+  begin_gate_up(dy, kept);
+}
+
+// From the gradient of down's product, of all rows, to that of gate and up.
+void Mlp::begin_down(const at::Tensor& dy_TH, MlpSaved& kept) {
+  kept.down_product.x = kernels::swiglu_backward_(down_.input_gradient(dy_TH), kept.gate_up);
+  kept.gate_up_product.dy = std::exchange(kept.gate_up, {});  // its storage holds its gradient now
+}
+
+// To the gradient of the norm's output, whose sum is started.
+void Mlp::begin_gate_up(const at::Tensor& dy, MlpSaved& kept) {
+  kept.down_product.dy = as_rows(dy);
+  kept.residual = dy;
+  kept.dnormed = mp_.sum(gate_up_.input_gradient(kept.gate_up_product.dy));
+}
+
+at::Tensor Mlp::end_backward_input(Saved& saved) {
+  auto& kept = static_cast<MlpSaved&>(saved);
+  const at::Tensor dy = std::exchange(kept.residual, {});
+  return norm_.backward_input_plus(from_rows(kept.dnormed.wait(), dy), dy, kept.norm);
 }
 
 void Mlp::backward_weight(Saved& saved) {
   auto& kept = static_cast<MlpSaved&>(saved);
-  down_.backward_weight(kept.down_product);
-  gate_up_.backward_weight(kept.gate_up_product);
+  PendingRows dy = mp_.gather(kept.down_product.dy);
+  PendingRows normed = mp_.gather(kept.gate_up_product.x);
+  down_.add_weight_gradient(dy.wait(), kept.down_product.x);
+  kept.down_product = {};
+  gate_up_.add_weight_gradient(kept.gate_up_product.dy, normed.wait());
+  kept.gate_up_product = {};
   norm_.backward_weight(kept.norm);
+}
+
+at::Tensor Mlp::backward(const at::Tensor& dy, Saved& saved) {
+  if (!mp_.is_parallel()) return Layer::backward(dy, saved);
+  auto& kept = static_cast<MlpSaved&>(saved);
+  const at::Tensor dy_TH = mp_.gather(as_rows(dy)).wait();
+  begin_down(dy_TH, kept);
+  PendingRows normed = mp_.gather(kept.gate_up_product.x);  // in flight during gate and up's product
+  begin_gate_up(dy, kept);
+  // The sum of dnormed is in flight during the weight gradients.
+  down_.add_weight_gradient(dy_TH, kept.down_product.x);
+  kept.down_product = {};
+  gate_up_.add_weight_gradient(kept.gate_up_product.dy, normed.wait());
+  kept.gate_up_product = {};
+  at::Tensor dx = end_backward_input(saved);
+  norm_.backward_weight(kept.norm);
+  return dx;
 }
 
 void Mlp::append_parameters(std::vector<tensor::Parameter*>& parameters) {

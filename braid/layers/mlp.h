@@ -1,23 +1,35 @@
 // The MLP half of a decoder block: x + down(silu(gate(norm(x))) * up(norm(x))).
 //
 // gate and up are one matrix, [2I, H], so that they need one product; in files they are separate.
+//
+// A rank of an mp group has I / mp features of gate, up and down: the group sums down's products in F and the
+// gradients of the norm's output in B, behind the weight gradients where B and W are fused. With sequence
+// parallelism (placement.h) the sums are reduce-scatters; the norm's output is gathered in F and for W, dy in
+// B and for W.
 #pragma once
 
 #include "braid/layers/layer.h"
 #include "braid/layers/linear.h"
+#include "braid/layers/mp_group.h"
 #include "braid/layers/rms_norm.h"
 
 namespace braid::layers {
 
 /// From F to B: the norm's and the first product's input, and gate and up. From B to W: both products' inputs
-/// and output gradients; the activation, the second product's input, is recomputed in B instead of kept.
+/// and output gradients; the activation, the second product's input, is recomputed in B instead of kept. What
+/// has H columns are this rank's rows only.
 class MlpSaved final : public Saved {
  public:
   std::vector<const at::Tensor*> tensors() const override;
   RmsNormSaved norm;
   LinearSaved gate_up_product;
   LinearSaved down_product;
-  at::Tensor gate_up;  ///< [T, 2I]
+  at::Tensor gate_up;  ///< [T, 2I / mp]
+
+  // Between the two parts of B: dy, which also reaches x around the norm, and the gradient of the norm's
+  // output.
+  at::Tensor residual;
+  PendingRows dnormed;
 };
 
 class Mlp final : public Layer {
@@ -27,16 +39,25 @@ class Mlp final : public Layer {
     int64_t hidden = 0;        ///< H
     int64_t intermediate = 0;  ///< I
     double norm_eps = 1e-6;
+    Placement place = {};
   };
+  /// Throws ConfigError unless the ranks of the mp group divide I.
   explicit Mlp(const Options& options);
 
   std::unique_ptr<Saved> make_saved() const override { return std::make_unique<MlpSaved>(); }
   at::Tensor forward(const at::Tensor& x, Saved* saved) override;
   at::Tensor backward_input(const at::Tensor& dy, Saved& saved) override;
+  void begin_backward_input(const at::Tensor& dy, Saved& saved) override;
+  at::Tensor end_backward_input(Saved& saved) override;
   void backward_weight(Saved& saved) override;
+  at::Tensor backward(const at::Tensor& dy, Saved& saved) override;
   void append_parameters(std::vector<tensor::Parameter*>& parameters) override;
 
  private:
+  void begin_down(const at::Tensor& dy_TH, MlpSaved& kept);
+  void begin_gate_up(const at::Tensor& dy, MlpSaved& kept);
+
+  MpGroup mp_;
   RmsNorm norm_;
   Linear gate_up_;
   Linear down_;

@@ -9,7 +9,10 @@ namespace braid::layers {
 
 RmsNorm::RmsNorm(const Options& options)
     : weight_(tensor::declare_parameter({tensor::whole_tensor(options.name, {options.hidden})})),
-      eps_(options.eps) {}
+      eps_(options.eps) {
+  weight_.copies = options.place.mp_degree;
+  weight_.partial_over = options.place.sequence_parallel ? options.place.mp_degree : 1;
+}
 
 at::Tensor RmsNorm::forward(const at::Tensor& x, Saved* saved) {
   auto result = kernels::rms_norm(as_rows(x), weight_.value, eps_);
@@ -29,7 +32,8 @@ at::Tensor RmsNorm::backward_input_plus(const at::Tensor& dy, const at::Tensor& 
                                         RmsNormSaved& saved) {
   const at::Tensor x_rows = as_rows(saved.x);
   // The weight gradient of a norm is one vector: computing it now avoids keeping x and dy until W.
-  saved.dweight = at::empty_like(weight_.main_grad);
+  saved.dweight =
+      at::empty(weight_.sizes(), dy.options().dtype(tensor::main_dtype(weight_.value.scalar_type())));
   kernels::rms_norm_backward_weight(as_rows(dy), x_rows, saved.rstd, saved.dweight,
                                     kernels::Accumulate::kOverwrite);
   const auto residual_rows = dresidual.defined() ? std::optional(as_rows(dresidual)) : std::nullopt;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "braid/layers/layer.h"
+#include "braid/layers/placement.h"
 
 namespace braid::layers {
 
@@ -20,6 +21,8 @@ class RmsNorm final : public Layer {
     std::string name;  ///< of the weight
     int64_t hidden = 0;
     double eps = 1e-6;
+    Placement place =
+        {};  ///< all ranks of the mp group have the weight; each normalises the rows it is given
   };
   explicit RmsNorm(const Options& options);
 

@@ -18,6 +18,7 @@ namespace {
 
 using config::ModelConfig;
 using layers::LayerSpec;
+using layers::Placement;
 
 kernels::RopeScaling rope_scaling_of(const config::RopeScaling& scaling) {
   using Type = kernels::RopeScaling::Type;
@@ -77,12 +78,13 @@ layers::ModelSpec llama_spec(const ModelConfig& config) {
        .kind = "embedding",
        .may_begin_stage = false,
        .make =
-           [config](c10::Device) {
-             return std::make_unique<layers::Embedding>(
-                 layers::Embedding::Options{.vocabulary = config.vocab_size, .hidden = config.hidden_size});
+           [config](const Placement& place) {
+             return std::make_unique<layers::Embedding>(layers::Embedding::Options{
+                 .vocabulary = config.vocab_size, .hidden = config.hidden_size, .place = place});
            },
-       .work = [config](const Shape&) { return embedding_work(config); },
-       .saved_bytes = [config](const Shape& shape) { return embedding_saved_bytes(config, shape); }});
+       .work = [config](const Shape& shape) { return embedding_work(config, shape); },
+       .saved_bytes = [config](const Shape& shape) { return embedding_saved_bytes(config, shape); },
+       .messages = [config](const Shape& shape) { return embedding_messages(config, shape); }});
   const auto rope = std::make_shared<SharedRope>(config);
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     const std::string name = cat("model.layers.", layer);
@@ -91,7 +93,7 @@ layers::ModelSpec llama_spec(const ModelConfig& config) {
          .kind = "attention",
          .may_begin_stage = layer > 0,
          .make =
-             [config, name, rope](c10::Device device) {
+             [config, name, rope](const Placement& place) {
                return std::make_unique<layers::Attention>(
                    layers::Attention::Options{.name = name,
                                               .hidden = config.hidden_size,
@@ -99,37 +101,43 @@ layers::ModelSpec llama_spec(const ModelConfig& config) {
                                               .key_value_heads = config.num_key_value_heads,
                                               .head_dim = config.head_dim,
                                               .norm_eps = config.rms_norm_eps,
-                                              .rope = rope->on(device)});
+                                              .rope = rope->on(place.device),
+                                              .place = place});
              },
-         .work = [config](const Shape& shape) { return attention_work(config, shape.sequence_tokens); },
-         .saved_bytes = [config](const Shape& shape) { return attention_saved_bytes(config, shape); }});
+         .work = [config](const Shape& shape) { return attention_work(config, shape); },
+         .saved_bytes = [config](const Shape& shape) { return attention_saved_bytes(config, shape); },
+         .messages = [config](const Shape& shape) { return attention_messages(config, shape); }});
     specs.push_back({.name = name + ".mlp",
                      .kind = "mlp",
                      .may_begin_stage = false,
                      .make =
-                         [config, name](c10::Device) {
+                         [config, name](const Placement& place) {
                            return std::make_unique<layers::Mlp>(
                                layers::Mlp::Options{.name = name,
                                                     .hidden = config.hidden_size,
                                                     .intermediate = config.intermediate_size,
-                                                    .norm_eps = config.rms_norm_eps});
+                                                    .norm_eps = config.rms_norm_eps,
+                                                    .place = place});
                          },
-                     .work = [config](const Shape&) { return mlp_work(config); },
-                     .saved_bytes = [config](const Shape& shape) { return mlp_saved_bytes(config, shape); }});
+                     .work = [config](const Shape& shape) { return mlp_work(config, shape); },
+                     .saved_bytes = [config](const Shape& shape) { return mlp_saved_bytes(config, shape); },
+                     .messages = [config](const Shape& shape) { return mlp_messages(config, shape); }});
   }
   specs.push_back({.name = "lm_head",
                    .kind = "head",
                    .may_begin_stage = false,
                    .make =
-                       [config, embedding](c10::Device) {
+                       [config, embedding](const Placement& place) {
                          layers::Head::Options options = {.hidden = config.hidden_size,
                                                           .vocabulary = config.vocab_size,
-                                                          .norm_eps = config.rms_norm_eps};
+                                                          .norm_eps = config.rms_norm_eps,
+                                                          .place = place};
                          if (config.tie_word_embeddings) options.name = embedding;
                          return std::make_unique<layers::Head>(options);
                        },
-                   .work = [config](const Shape&) { return head_work(config); },
-                   .saved_bytes = [config](const Shape& shape) { return head_saved_bytes(config, shape); }});
+                   .work = [config](const Shape& shape) { return head_work(config, shape); },
+                   .saved_bytes = [config](const Shape& shape) { return head_saved_bytes(config, shape); },
+                   .messages = [config](const Shape& shape) { return head_messages(config, shape); }});
   // Cosine and sine of every position and half a head's elements.
   const int64_t rope_bytes =
       config.max_position_embeddings * config.head_dim * static_cast<int64_t>(sizeof(float));

@@ -71,10 +71,12 @@ TEST(LlamaCost, CausalScoresCountEveryPairOnce) {
   for (int64_t query = 0; query < s; ++query) pairs += static_cast<double>(query + 1);
   // Two products of 2 d operations per pair and head; subtracting the work of one key per token leaves the
   // projections.
-  const double a_key = attention_work(model, 2).forward_flops - attention_work(model, 1).forward_flops;
-  const double projections = attention_work(model, 1).forward_flops - 2 * a_key;
-  EXPECT_EQ((attention_work(model, s).forward_flops - projections) * s, pairs * 2 * 2 * 4 * 2);
-  EXPECT_THROW(attention_work(model, 0), ConfigError);
+  const double a_key = attention_work(model, {.sequence_tokens = 2}).forward_flops -
+                       attention_work(model, {.sequence_tokens = 1}).forward_flops;
+  const double projections = attention_work(model, {.sequence_tokens = 1}).forward_flops - 2 * a_key;
+  EXPECT_EQ((attention_work(model, {.sequence_tokens = s}).forward_flops - projections) * s,
+            pairs * 2 * 2 * 4 * 2);
+  EXPECT_THROW(attention_work(model, {.sequence_tokens = 0}), ConfigError);
 }
 
 TEST(LlamaCost, TheEmbeddingIsCheapButNotFreeAndTheOptimizerCounts) {

@@ -2,9 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <utility>
 
-#include "braid/base/error.h"
 #include "braid/kernels/adamw.h"
 
 namespace braid::optim {
@@ -13,37 +13,39 @@ AdamW::AdamW(std::span<const tensor::Segment> segments, std::unique_ptr<StateSto
              const config::AdamWOptions& options)
     : segments_(segments), store_(std::move(store)), options_(options) {
   for (const tensor::Segment& segment : segments_) {
-    const at::ScalarType wide = segment.gradients.scalar_type();
-    const bool own_master = segment.values.scalar_type() == wide;
-    store_->add({.master = own_master ? segment.values : segment.values.to(wide),
-                 .exp_avg = at::zeros_like(segment.gradients),
-                 .exp_avg_sq = at::zeros_like(segment.gradients)});
+    const at::ScalarType wide = segment.own_gradients.scalar_type();
+    const bool own_master = segment.own_values.scalar_type() == wide;
+    const at::TensorOptions states = segment.own_gradients.options();
+    store_->add({.master = own_master ? segment.own_values : segment.own_values.to(wide),
+                 .exp_avg = at::zeros({segment.own.size()}, states),
+                 .exp_avg_sq = at::zeros({segment.own.size()}, states)});
   }
 }
 
 void AdamW::step(double lr, double gradient_scale) {
-  ++steps_;
-  for (size_t i = 0; i < segments_.size(); ++i) update(i, lr, gradient_scale);
+  begin_step();
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    segments_[i].end_gradients();
+    update(i, lr, gradient_scale);
+  }
 }
 
 void AdamW::update(size_t index, double lr, double gradient_scale) {
   const tensor::Segment& segment = segments_[index];
   const tensor::SegmentLayout& layout = segment.layout;
-  for (tensor::Parameter* parameter : layout.members) {
-    require<InternalError>(parameter->gradient_started, "parameter ", parameter->name,
-                           " has no gradient in this step");
-    parameter->gradient_started = false;
-  }
   const SegmentStates& states = store_->take(index);
   for (size_t first = 0; first < layout.members.size();) {
     const bool decays = layout.members[first]->decays;
     size_t end = first + 1;
     while (end < layout.members.size() && layout.members[end]->decays == decays) ++end;
-    const int64_t begin = layout.offsets[first];
-    const int64_t count = (end < layout.members.size() ? layout.offsets[end] : layout.numel) - begin;
-    const auto run = [&](const at::Tensor& flat) { return flat.narrow(0, begin, count); };
-    kernels::adamw_(run(states.master), run(states.exp_avg), run(states.exp_avg_sq), run(segment.gradients),
-                    run(segment.values),
+    const int64_t run_end = end < layout.members.size() ? layout.offsets[end] : layout.numel;
+    const int64_t begin = std::max(layout.offsets[first], segment.own.begin);
+    const int64_t count = std::min(run_end, segment.own.end) - begin;
+    first = end;
+    if (count <= 0) continue;
+    const auto run = [&](const at::Tensor& own) { return own.narrow(0, begin - segment.own.begin, count); };
+    kernels::adamw_(run(states.master), run(states.exp_avg), run(states.exp_avg_sq),
+                    run(segment.own_gradients), run(segment.own_values),
                     {.lr = lr,
                      .beta1 = options_.beta1,
                      .beta2 = options_.beta2,
@@ -51,7 +53,6 @@ void AdamW::update(size_t index, double lr, double gradient_scale) {
                      .weight_decay = decays ? options_.weight_decay : 0.0,
                      .step = steps_,
                      .grad_scale = gradient_scale});
-    first = end;
   }
   store_->give_back(index);
 }

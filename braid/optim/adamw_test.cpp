@@ -16,14 +16,16 @@ using config::AdamWOptions;
 
 /// Allocated parameters with normal values.
 struct Parameters {
-  Parameters(std::vector<std::vector<int64_t>> sizes, at::ScalarType dtype, uint64_t seed) {
+  Parameters(std::vector<std::vector<int64_t>> sizes, at::ScalarType dtype, uint64_t seed,
+             const tensor::SegmentHolding& holding = {}) {
     for (size_t i = 0; i < sizes.size(); ++i) {
       all.push_back(
           tensor::declare_parameter({tensor::whole_tensor(std::to_string(i), std::move(sizes[i]))}));
     }
     std::vector<tensor::LayerParameters> layers = {{.layer = "", .parameters = {}}};
     for (tensor::Parameter& parameter : all) layers[0].parameters.push_back(&parameter);
-    segments = tensor::allocate_segments(tensor::lay_out_segments(layers, {}, 4), dtype);
+    segments =
+        tensor::allocate_segments(tensor::lay_out_segments(layers, {}, 4, holding.parts), dtype, holding);
     for (tensor::Parameter& parameter : all) {
       auto generator = at::make_generator<at::CPUGeneratorImpl>(seed++);
       parameter.value.copy_(at::normal(0.0, 1.0, parameter.sizes(), generator, at::kDouble));
@@ -142,15 +144,47 @@ TEST(AdamW, AMissingGradientIsAnError) {
   EXPECT_THROW(adamw.step(1e-3, 1.0), InternalError);
 }
 
-TEST(Clipping, NormIsTheRootOfTheOrderedSum) {
-  Parameters parameters({{3, 4}, {5}}, at::kBFloat16, 1);
-  tensor::Parameter &a = parameters.all[0], &b = parameters.all[1];
-  set_gradient(a, 5);
-  set_gradient(b, 6);
-  const auto norms = squared_norms({&a, &b});
-  const double expected = std::sqrt(a.main_grad.to(at::kDouble).pow(2).sum().item<double>() +
-                                    b.main_grad.to(at::kDouble).pow(2).sum().item<double>());
-  EXPECT_NEAR(gradient_norm(norms), expected, 1e-12 * expected);
+// Each rank updates its part: together the same as one that has everything, bit for bit.
+TEST(AdamW, PartsAreUpdatedLikeTheWhole) {
+  const std::vector<std::vector<int64_t>> sizes = {{5, 7}, {33}, {300, 3}, {1}, {64}, {31, 31}};
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    Parameters whole(sizes, dtype, 7);
+    AdamW adamw = adamw_over(whole, {.weight_decay = 0.1});
+    for (size_t i = 0; i < sizes.size(); ++i) set_gradient(whole.all[i], 100 + i);
+    adamw.step(1e-2, 0.7);
+    for (const int64_t parts : {2, 3, 4}) {
+      const int64_t numel = Parameters(sizes, dtype, 7, {.parts = parts}).segments[0].layout.numel;
+      at::Tensor together = at::empty({numel}, dtype);
+      ExactSum squares;
+      for (int64_t part = 0; part < parts; ++part) {
+        Parameters mine(sizes, dtype, 7, {.parts = parts, .part = part});
+        AdamW one = adamw_over(mine, {.weight_decay = 0.1});
+        for (size_t i = 0; i < sizes.size(); ++i) set_gradient(mine.all[i], 100 + i);
+        add_squares(
+            mine.segments[0], [](const auto&) { return true; }, squares);
+        one.step(1e-2, 0.7);
+        const tensor::Range& own = mine.segments[0].own;
+        together.narrow(0, own.begin, own.size()).copy_(mine.segments[0].own_values);
+      }
+      const at::Tensor& expected = whole.segments[0].values;
+      EXPECT_TRUE(at::equal(together.narrow(0, 0, expected.numel()), expected));
+      ExactSum expected_squares;
+      add_squares(
+          whole.segments[0], [](const auto&) { return true; }, expected_squares);
+      EXPECT_EQ(squares.value(), expected_squares.value());
+    }
+  }
+}
+
+TEST(Clipping, SquaresAreOfTheMembersThatCount) {
+  Parameters parameters({{3, 4}, {5}, {300}}, at::kBFloat16, 1);
+  for (size_t i = 0; i < 3; ++i) set_gradient(parameters.all[i], 5 + i);
+  ExactSum sum;
+  add_squares(
+      parameters.segments[0], [&](const tensor::Parameter& p) { return &p != &parameters.all[1]; }, sum);
+  const double expected = parameters.all[0].main_grad.to(at::kDouble).pow(2).sum().item<double>() +
+                          parameters.all[2].main_grad.to(at::kDouble).pow(2).sum().item<double>();
+  EXPECT_NEAR(sum.value(), expected, 1e-12 * expected);
 }
 
 TEST(Clipping, CoefficientLimitsTheNormAndZeroTurnsItOff) {

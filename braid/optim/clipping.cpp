@@ -7,18 +7,23 @@
 
 namespace braid::optim {
 
-std::vector<double> squared_norms(const std::vector<tensor::Parameter*>& parameters) {
-  std::vector<double> norms;
-  norms.reserve(parameters.size());
-  for (const tensor::Parameter* parameter : parameters)
-    norms.push_back(kernels::squared_norm(parameter->main_grad));
-  return norms;
-}
-
-double gradient_norm(std::span<const double> squared_norms) {
-  double sum = 0;
-  for (const double norm : squared_norms) sum += norm;
-  return std::sqrt(sum);
+void add_squares(const tensor::Segment& segment, const std::function<bool(const tensor::Parameter&)>& counts,
+                 ExactSum& sum) {
+  static_assert(kernels::kSquaresBlock == tensor::kSegmentUnit);
+  const tensor::SegmentLayout& layout = segment.layout;
+  const std::vector<tensor::Parameter*>& members = layout.members;
+  for (size_t first = 0; first < members.size();) {
+    const bool counted = counts(*members[first]);
+    size_t end = first + 1;
+    while (end < members.size() && counts(*members[end]) == counted) ++end;
+    const int64_t run_end = end < members.size() ? layout.offsets[end] : layout.numel;
+    const int64_t begin = std::max(layout.offsets[first], segment.own.begin);
+    const int64_t count = std::min(run_end, segment.own.end) - begin;
+    first = end;
+    if (counted && count > 0) {
+      kernels::add_squares(segment.own_gradients.narrow(0, begin - segment.own.begin, count), sum);
+    }
+  }
 }
 
 double clip_coefficient(double norm, double max_norm) {

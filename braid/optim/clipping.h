@@ -1,19 +1,18 @@
 // Gradient clipping by the norm over all parameters of the model.
 #pragma once
 
-#include <span>
-#include <vector>
+#include <functional>
 
-#include "braid/tensor/parameter.h"
+#include "braid/base/exact_sum.h"
+#include "braid/tensor/segment.h"
 
 namespace braid::optim {
 
-/// The squared norm of each parameter's main gradient, in float64. Deterministic; local.
-std::vector<double> squared_norms(const std::vector<tensor::Parameter*>& parameters);
-
-/// The square root of the sum of `squared_norms` of the whole model, summed in the given order: a fixed order
-/// of parameters, so that the result does not depend on which rank holds which.
-double gradient_norm(std::span<const double> squared_norms);
+/// Adds the squares of this rank's part of the segment's gradients, of those members that `counts` accepts,
+/// summed in float64 within each unit of tensor::kSegmentUnit elements and exactly beyond: the total over all
+/// parts of all segments is the same, bit for bit, however the model is cut and divided. Local.
+void add_squares(const tensor::Segment& segment, const std::function<bool(const tensor::Parameter&)>& counts,
+                 ExactSum& sum);
 
 /// The factor for the gradients that limits their norm to `max_norm`: max_norm / (norm + 1e-6), at most 1; 1
 /// if max_norm is 0, which turns clipping off. A NaN or infinite norm gives NaN or 0: callers check the norm

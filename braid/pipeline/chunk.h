@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "braid/layers/layer.h"
+#include "braid/schedule/action.h"
 
 namespace braid::pipeline {
 
@@ -17,26 +18,35 @@ struct Microbatch {
                       ///< loss; used by the chunk that ends the model
 };
 
+/// What one call works on.
+struct Piece {
+  int32_t microbatch = 0;
+  int32_t segment = schedule::kAllSegments;  ///< of the chunk: they come in order, from the first to the last
+                                             ///< in F and back in B and W
+};
+
 class Chunk {
  public:
   virtual ~Chunk() = default;
 
-  /// F of microbatch `id`: keeps what B and W need. Returns the output, or an undefined tensor if the chunk
-  /// ends the model; then `loss` is set.
-  virtual at::Tensor forward(int32_t id, const at::Tensor& x, const at::Tensor& labels, double gradient_scale,
-                             layers::Loss& loss) = 0;
+  /// F: keeps what B and W need. `x` is undefined but for the first segment. Returns the output, or an
+  /// undefined tensor but for the last segment and if the chunk ends the model; then `loss` is set.
+  virtual at::Tensor forward(Piece piece, const at::Tensor& x, const at::Tensor& labels,
+                             double gradient_scale, layers::Loss& loss) = 0;
 
-  /// F without keeping anything.
-  virtual at::Tensor evaluate(const at::Tensor& x, const at::Tensor& labels, layers::Loss& loss) = 0;
+  /// F without keeping anything for B and W.
+  virtual at::Tensor evaluate(Piece piece, const at::Tensor& x, const at::Tensor& labels,
+                              layers::Loss& loss) = 0;
 
-  /// B: the gradient of the chunk's input. `dy` is undefined if the chunk ends the model.
-  virtual at::Tensor backward_input(int32_t id, at::Tensor dy) = 0;
+  /// B: the gradient of the chunk's input, with its first segment; else an undefined tensor. `dy` is
+  /// undefined but for the last segment, and if the chunk ends the model.
+  virtual at::Tensor backward_input(Piece piece, at::Tensor dy) = 0;
 
   /// W: frees everything that the microbatch held.
-  virtual void backward_weight(int32_t id) = 0;
+  virtual void backward_weight(Piece piece) = 0;
 
   /// B and W in one.
-  virtual at::Tensor backward(int32_t id, at::Tensor dy) = 0;
+  virtual at::Tensor backward(Piece piece, at::Tensor dy) = 0;
 
   /// Bytes held for microbatches between their F and their W.
   virtual int64_t saved_bytes() const = 0;

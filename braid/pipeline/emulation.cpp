@@ -60,16 +60,19 @@ at::Tensor EmulatedChunk::take_saved(int32_t id) {
   return std::move(saved.mapped());
 }
 
-at::Tensor EmulatedChunk::forward(int32_t id, const at::Tensor& x, const at::Tensor& labels,
+at::Tensor EmulatedChunk::forward(Piece piece, const at::Tensor& x, const at::Tensor& labels,
                                   double /*gradient_scale*/, layers::Loss& loss) {
   at::Tensor kept = bytes(options_.memory_bytes.forward_to_backward);
-  at::Tensor output = evaluate(x, labels, loss);
-  const bool is_new = saved_.emplace(id, std::move(kept)).second;
-  require<InternalError>(is_new, "microbatch ", id, " has a second forward while it is in flight");
+  at::Tensor output = evaluate(piece, x, labels, loss);
+  const bool is_new = saved_.emplace(piece.microbatch, std::move(kept)).second;
+  require<InternalError>(is_new, "microbatch ", piece.microbatch,
+                         " has a second forward while it is in flight");
   return output;
 }
 
-at::Tensor EmulatedChunk::evaluate(const at::Tensor& x, const at::Tensor& /*labels*/, layers::Loss& loss) {
+at::Tensor EmulatedChunk::evaluate(Piece piece, const at::Tensor& x, const at::Tensor& /*labels*/,
+                                   layers::Loss& loss) {
+  require<InternalError>(piece.segment == schedule::kAllSegments, "an emulated chunk has no segments");
   const std::optional<TimePoint> input_due = options_.is_first ? std::nullopt : due(x, options_.input_delay);
   const TimePoint end = clock_.run(options_.times.forward, input_due);
   if (!options_.is_last) return made(end);
@@ -77,25 +80,25 @@ at::Tensor EmulatedChunk::evaluate(const at::Tensor& x, const at::Tensor& /*labe
   return {};
 }
 
-at::Tensor EmulatedChunk::backward_input(int32_t id, at::Tensor dy) {
+at::Tensor EmulatedChunk::backward_input(Piece piece, at::Tensor dy) {
   const std::optional<TimePoint> input_due =
       options_.is_last ? std::nullopt : due(dy, options_.gradient_delay);
-  at::Tensor kept = take_saved(id);
+  at::Tensor kept = take_saved(piece.microbatch);
   const TimePoint end = clock_.run(options_.times.backward_input, input_due);
   kept.reset();
-  saved_.emplace(id, bytes(options_.memory_bytes.backward_to_weight));
+  saved_.emplace(piece.microbatch, bytes(options_.memory_bytes.backward_to_weight));
   return options_.is_first ? at::Tensor() : made(end);
 }
 
-void EmulatedChunk::backward_weight(int32_t id) {
-  const at::Tensor kept = take_saved(id);
+void EmulatedChunk::backward_weight(Piece piece) {
+  const at::Tensor kept = take_saved(piece.microbatch);
   clock_.run(options_.times.backward_weight, std::nullopt);
 }
 
-at::Tensor EmulatedChunk::backward(int32_t id, at::Tensor dy) {
+at::Tensor EmulatedChunk::backward(Piece piece, at::Tensor dy) {
   const std::optional<TimePoint> input_due =
       options_.is_last ? std::nullopt : due(dy, options_.gradient_delay);
-  const at::Tensor kept = take_saved(id);
+  const at::Tensor kept = take_saved(piece.microbatch);
   const TimePoint end = clock_.run(options_.times.backward_input + options_.times.backward_weight, input_due);
   return options_.is_first ? at::Tensor() : made(end);
 }

@@ -73,12 +73,13 @@ class EmulatedChunk final : public Chunk {
   /// `clock` is shared by the chunks of one rank and must outlive them.
   EmulatedChunk(EmulatedClock& clock, const Options& options) : clock_(clock), options_(options) {}
 
-  at::Tensor forward(int32_t id, const at::Tensor& x, const at::Tensor& labels, double gradient_scale,
+  at::Tensor forward(Piece piece, const at::Tensor& x, const at::Tensor& labels, double gradient_scale,
                      layers::Loss& loss) override;
-  at::Tensor evaluate(const at::Tensor& x, const at::Tensor& labels, layers::Loss& loss) override;
-  at::Tensor backward_input(int32_t id, at::Tensor dy) override;
-  void backward_weight(int32_t id) override;
-  at::Tensor backward(int32_t id, at::Tensor dy) override;
+  at::Tensor evaluate(Piece piece, const at::Tensor& x, const at::Tensor& labels,
+                      layers::Loss& loss) override;
+  at::Tensor backward_input(Piece piece, at::Tensor dy) override;
+  void backward_weight(Piece piece) override;
+  at::Tensor backward(Piece piece, at::Tensor dy) override;
   int64_t saved_bytes() const override;
 
  private:

@@ -35,6 +35,8 @@ Executor::Executor(Options options) : options_(std::move(options)) {
                          " for a schedule of ", shape.chunks_per_rank, " per rank");
   require<InternalError>(options_.link != nullptr || shape.ranks == 1, "a pipeline of ", shape.ranks,
                          " ranks needs a link");
+  require<InternalError>(options_.segments != nullptr || !options_.schedule.data.is_on(),
+                         "a schedule with data axes needs what moves their segments");
 }
 
 std::vector<layers::Loss> Executor::run(const StepInput& input, const ActivationSpec& activation) {
@@ -97,28 +99,41 @@ void Executor::perform(const Action& action, Mode mode, const StepInput& input,
     case Op::kUpdate:
       end_step(action, losses);
       break;
+    case Op::kGather:
+    case Op::kWaitGather:
+    case Op::kRelease:
+    case Op::kReduce:
+    case Op::kWaitReduce:
+    case Op::kReduceDp:
+    case Op::kWaitReduceDp:
+      options_.segments->perform(action);
+      break;
   }
 }
 
 void Executor::compute(const Action& action, Mode mode, const StepInput& input,
                        const ActivationSpec& activation, std::vector<layers::Loss>& losses) {
   Chunk& chunk = *options_.chunks[static_cast<size_t>(action.chunk)];
-  const int32_t id = action.microbatch;
-  const Microbatch& data = input.microbatches[static_cast<size_t>(id)];
+  const Piece piece = {.microbatch = action.microbatch, .segment = action.segment};
+  const auto id = static_cast<size_t>(action.microbatch);
+  const Microbatch& data = input.microbatches[id];
+  if (options_.segments != nullptr && is_weight_gradient(action.op)) {
+    options_.segments->prepare_gradients(action.chunk, action.segment);
+  }
   at::Tensor incoming = take_input(action);
   if (action.op == Op::kForward) {
     const at::Tensor& x = incoming.defined() ? incoming : data.tokens;
-    layers::Loss& loss = losses[static_cast<size_t>(id)];
+    layers::Loss& loss = losses[id];
     put_output(action,
-               mode == Mode::kTrain ? chunk.forward(id, x, data.labels, input.gradient_scale, loss)
-                                    : chunk.evaluate(x, data.labels, loss),
+               mode == Mode::kTrain ? chunk.forward(piece, x, data.labels, input.gradient_scale, loss)
+                                    : chunk.evaluate(piece, x, data.labels, loss),
                activation);
   } else if (action.op == Op::kBackward) {
-    put_output(action, chunk.backward(id, std::move(incoming)), activation);
+    put_output(action, chunk.backward(piece, std::move(incoming)), activation);
   } else if (action.op == Op::kBackwardInput) {
-    put_output(action, chunk.backward_input(id, std::move(incoming)), activation);
+    put_output(action, chunk.backward_input(piece, std::move(incoming)), activation);
   } else {
-    chunk.backward_weight(id);
+    chunk.backward_weight(piece);
   }
 }
 
@@ -133,7 +148,7 @@ void Executor::end_step(const Action& action, std::span<const layers::Loss> loss
   } else if (action.op == Op::kWaitNorm) {
     end.wait_norm();
   } else {
-    end.update(action.chunk);
+    end.update(action.chunk, action.segment);
   }
 }
 

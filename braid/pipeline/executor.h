@@ -60,7 +60,21 @@ class StepEnd {
   virtual void norm(std::span<const layers::Loss> losses) = 0;
   virtual void wait_norm() = 0;
 
-  virtual void update(int32_t chunk) = 0;
+  /// UPDATE of a chunk, or of one segment of it.
+  virtual void update(int32_t chunk, int32_t segment) = 0;
+};
+
+/// Moves values and gradients of segments among data ranks, as directed by the schedule. Called on the thread
+/// that runs the list.
+class SegmentActions {
+ public:
+  virtual ~SegmentActions() = default;
+
+  /// GATHER, RELEASE, REDUCE, REDUCE_DP and their waits.
+  virtual void perform(const schedule::Action& action) = 0;
+
+  /// Called before a compute action that writes weight gradients of `segment` of chunk `chunk`, or of all.
+  virtual void prepare_gradients(int32_t chunk, int32_t segment) = 0;
 };
 
 class Executor {
@@ -71,6 +85,7 @@ class Executor {
     std::vector<Chunk*> chunks;          ///< of this rank, by local chunk number; they must outlive this
     comm::PipelineLink* link = nullptr;  ///< null only if the pipeline has one rank
     StepEnd* step_end = nullptr;  ///< null: the end of the step is skipped, as when there are no weights
+    SegmentActions* segments = nullptr;  ///< null only if the schedule has no data axes
   };
   explicit Executor(Options options);
 

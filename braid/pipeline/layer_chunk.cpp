@@ -2,61 +2,106 @@
 
 #include <ATen/ATen.h>
 
+#include <utility>
+
 #include "braid/base/error.h"
 
 namespace braid::pipeline {
 
-LayerChunk::LayerChunk(std::span<const std::unique_ptr<layers::Layer>> layers)
-    : layers_(layers), loss_(layers.empty() ? nullptr : layers.back()->as_loss_layer()) {}
+LayerChunk::LayerChunk(std::span<const std::unique_ptr<layers::Layer>> layers,
+                       std::vector<tensor::Range> segments)
+    : layers_(layers),
+      segments_(std::move(segments)),
+      loss_(layers.empty() ? nullptr : layers.back()->as_loss_layer()) {
+  int64_t end = 0;
+  for (const tensor::Range& segment : segments_) {
+    require<InternalError>(segment.begin == end, "segments must follow one another");
+    end = segment.end;
+  }
+  require<InternalError>(end == std::ssize(layers_), "segments cover ", end, " of ", layers_.size(),
+                         " layers");
+}
 
-at::Tensor LayerChunk::forward(int32_t id, const at::Tensor& x, const at::Tensor& labels,
+tensor::Range LayerChunk::layers_of(Piece piece) const {
+  if (piece.segment == schedule::kAllSegments) return {0, std::ssize(layers_)};
+  return segments_.at(static_cast<size_t>(piece.segment));
+}
+
+at::Tensor LayerChunk::take_passing(int32_t microbatch) {
+  auto passing = passing_.extract(microbatch);
+  require<InternalError>(!passing.empty(), "microbatch ", microbatch, " comes to a segment before its time");
+  return std::move(passing.mapped());
+}
+
+at::Tensor LayerChunk::pass_on(Piece piece, bool is_last, at::Tensor result) {
+  if (is_last) return result;
+  passing_.emplace(piece.microbatch, std::move(result));
+  return {};
+}
+
+at::Tensor LayerChunk::forward(Piece piece, const at::Tensor& x, const at::Tensor& labels,
                                double gradient_scale, layers::Loss& loss) {
-  SavedLayers& saved = saved_[id];
-  require<InternalError>(saved.empty(), "microbatch ", id, " has a second forward while it is in flight");
-  at::Tensor activation = x;
-  for (const auto& layer : layers_) {
-    saved.push_back(layer->make_saved());
-    if (layer.get() == loss_) {
+  const tensor::Range range = layers_of(piece);
+  SavedLayers& saved = saved_[piece.microbatch];
+  require<InternalError>(std::ssize(saved) == range.begin, "microbatch ", piece.microbatch,
+                         " has a second forward while it is in flight");
+  at::Tensor activation = range.begin == 0 ? x : take_passing(piece.microbatch);
+  for (int64_t i = range.begin; i < range.end; ++i) {
+    layers::Layer& layer = *layers_[static_cast<size_t>(i)];
+    saved.push_back(layer.make_saved());
+    if (&layer == loss_) {
       loss = loss_->loss(activation, labels, gradient_scale, saved.back().get());
       return {};
     }
-    activation = layer->forward(activation, saved.back().get());
+    activation = layer.forward(activation, saved.back().get());
   }
-  return activation;
+  return pass_on(piece, range.end == std::ssize(layers_), std::move(activation));
 }
 
-at::Tensor LayerChunk::evaluate(const at::Tensor& x, const at::Tensor& labels, layers::Loss& loss) {
-  at::Tensor activation = x;
-  for (const auto& layer : layers_) {
-    if (layer.get() == loss_) {
+at::Tensor LayerChunk::evaluate(Piece piece, const at::Tensor& x, const at::Tensor& labels,
+                                layers::Loss& loss) {
+  const tensor::Range range = layers_of(piece);
+  at::Tensor activation = range.begin == 0 ? x : take_passing(piece.microbatch);
+  for (int64_t i = range.begin; i < range.end; ++i) {
+    layers::Layer& layer = *layers_[static_cast<size_t>(i)];
+    if (&layer == loss_) {
       loss = loss_->loss(activation, labels, 0.0, nullptr);
       return {};
     }
-    activation = layer->forward(activation, nullptr);
+    activation = layer.forward(activation, nullptr);
   }
-  return activation;
+  return pass_on(piece, range.end == std::ssize(layers_), std::move(activation));
 }
 
-at::Tensor LayerChunk::backward_input(int32_t id, at::Tensor dy) {
-  SavedLayers& saved = saved_of(id);
-  for (size_t i = layers_.size(); i-- > 0;) dy = layers_[i]->backward_input(dy, *saved[i]);
-  return dy;
-}
-
-void LayerChunk::backward_weight(int32_t id) {
-  SavedLayers& saved = saved_of(id);
-  for (size_t i = layers_.size(); i-- > 0;) layers_[i]->backward_weight(*saved[i]);
-  saved_.erase(id);
-}
-
-at::Tensor LayerChunk::backward(int32_t id, at::Tensor dy) {
-  SavedLayers& saved = saved_of(id);
-  for (size_t i = layers_.size(); i-- > 0;) {
-    dy = layers_[i]->backward(dy, *saved[i]);
-    saved[i].reset();
+at::Tensor LayerChunk::backward_input(Piece piece, at::Tensor dy) {
+  const tensor::Range range = layers_of(piece);
+  SavedLayers& saved = saved_of(piece.microbatch);
+  if (range.end < std::ssize(layers_)) dy = take_passing(piece.microbatch);
+  for (int64_t i = range.end; i-- > range.begin;) {
+    dy = layers_[static_cast<size_t>(i)]->backward_input(dy, *saved[static_cast<size_t>(i)]);
   }
-  saved_.erase(id);
-  return dy;
+  return pass_on(piece, range.begin == 0, std::move(dy));
+}
+
+void LayerChunk::backward_weight(Piece piece) {
+  const tensor::Range range = layers_of(piece);
+  SavedLayers& saved = saved_of(piece.microbatch);
+  for (int64_t i = range.end; i-- > range.begin;) {
+    layers_[static_cast<size_t>(i)]->backward_weight(*saved[static_cast<size_t>(i)]);
+  }
+  if (range.begin == 0) saved_.erase(piece.microbatch);
+}
+
+at::Tensor LayerChunk::backward(Piece piece, at::Tensor dy) {
+  const tensor::Range range = layers_of(piece);
+  SavedLayers& saved = saved_of(piece.microbatch);
+  if (range.end < std::ssize(layers_)) dy = take_passing(piece.microbatch);
+  for (int64_t i = range.end; i-- > range.begin;) {
+    dy = layers_[static_cast<size_t>(i)]->backward(dy, *saved[static_cast<size_t>(i)]);
+    saved[static_cast<size_t>(i)].reset();
+  }
+  if (range.begin == 0) saved_.erase(piece.microbatch);
+  return pass_on(piece, range.begin == 0, std::move(dy));
 }
 
 int64_t LayerChunk::saved_bytes() const {
@@ -67,9 +112,10 @@ int64_t LayerChunk::saved_bytes() const {
   return sum;
 }
 
-LayerChunk::SavedLayers& LayerChunk::saved_of(int32_t id) {
-  const auto found = saved_.find(id);
-  require<InternalError>(found != saved_.end(), "microbatch ", id, " has a backward without a forward");
+LayerChunk::SavedLayers& LayerChunk::saved_of(int32_t microbatch) {
+  const auto found = saved_.find(microbatch);
+  require<InternalError>(found != saved_.end(), "microbatch ", microbatch,
+                         " has a backward without a forward");
   return found->second;
 }
 

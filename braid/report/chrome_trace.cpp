@@ -54,6 +54,14 @@ std::string_view category_of(Op op) {
     case Op::kWaitNorm:
     case Op::kUpdate:
       return "optimizer";
+    case Op::kGather:
+    case Op::kWaitGather:
+    case Op::kRelease:
+    case Op::kReduce:
+    case Op::kWaitReduce:
+    case Op::kReduceDp:
+    case Op::kWaitReduceDp:
+      return "data ranks";
   }
   return "unknown";
 }

@@ -57,6 +57,13 @@ std::optional<Style> style_of(Op op) {
     case Op::kNorm:
     case Op::kWaitNorm:
     case Op::kUpdate:
+    case Op::kGather:
+    case Op::kWaitGather:
+    case Op::kRelease:
+    case Op::kReduce:
+    case Op::kWaitReduce:
+    case Op::kReduceDp:
+    case Op::kWaitReduceDp:
       return std::nullopt;
   }
   return std::nullopt;

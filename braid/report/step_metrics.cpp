@@ -69,7 +69,11 @@ std::string to_json(const StepMetrics& m) {
   }
   return cat("{\"type\":\"train\",\"global_step\":", m.global_step, ",\"loss\":", json_number(m.loss),
              ",\"learning_rate\":", json_number(m.learning_rate), ",\"grad_norm\":", json_number(m.grad_norm),
-             ",\"tokens\":", m.tokens, ",\"step_seconds\":", json_number(m.elapsed.count()),
+             ",\"tokens\":", m.tokens,
+             m.loss_scale ? cat(",\"loss_scale\":", json_number(*m.loss_scale),
+                                ",\"skipped\":", m.skipped ? "true" : "false")
+                          : "",
+             ",\"step_seconds\":", json_number(m.elapsed.count()),
              ",\"gemm_share\":", json_number(m.gemm_share), ",\"memory\":[", memory, "]}");
 }
 

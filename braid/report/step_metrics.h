@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,10 @@ struct StepMetrics {
   int64_t global_step = 0;
   double loss = 0;  ///< mean over the step's tokens, in nats
   double learning_rate = 0;
-  double grad_norm = 0;  ///< before clipping
-  int64_t tokens = 0;    ///< that contributed to the loss
+  double grad_norm = 0;              ///< before clipping
+  int64_t tokens = 0;                ///< that contributed to the loss
+  bool skipped = false;              ///< no weight was updated, because gradients of 16 bits overflowed
+  std::optional<double> loss_scale;  ///< in float16
   std::chrono::duration<double> elapsed{0};
   double gemm_share = 0;           ///< of `elapsed`, on this rank, in matrix products
   std::vector<RankMemory> memory;  ///< of every rank, in rank order

@@ -48,6 +48,20 @@ constexpr Traits traits_of(Op op) {
       return {"WAIT_NORM", OpClass::kStepEnd, Indices::kNone};
     case Op::kUpdate:
       return {"UPDATE", OpClass::kStepEnd, Indices::kChunk};
+    case Op::kGather:
+      return {"GATHER", OpClass::kSegment, Indices::kSegment};
+    case Op::kWaitGather:
+      return {"WAIT_GATHER", OpClass::kSegment, Indices::kSegment};
+    case Op::kRelease:
+      return {"RELEASE", OpClass::kSegment, Indices::kSegment};
+    case Op::kReduce:
+      return {"REDUCE", OpClass::kSegment, Indices::kSegment};
+    case Op::kWaitReduce:
+      return {"WAIT_REDUCE", OpClass::kSegment, Indices::kSegment};
+    case Op::kReduceDp:
+      return {"REDUCE_DP", OpClass::kSegment, Indices::kSegment};
+    case Op::kWaitReduceDp:
+      return {"WAIT_REDUCE_DP", OpClass::kSegment, Indices::kSegment};
   }
   return {};
 }
@@ -65,19 +79,28 @@ std::optional<int32_t> parse_index(std::string_view text) {
   return static_cast<int32_t>(*value);
 }
 
+bool may_have_segment(Op op) { return is_compute(op) || op == Op::kUpdate || is_segment(op); }
+
 std::optional<Action> try_parse(std::string_view text) {
-  const size_t op_end = std::min(text.find_first_of("0123456789c"), text.size());
+  const size_t op_end = std::min(text.find_first_of("0123456789cs"), text.size());
   const std::optional<Op> op = parse_op(text.substr(0, op_end));
   if (!op) return std::nullopt;
-  const std::string_view microbatch_text = text.substr(op_end, text.find('c', op_end) - op_end);
-  const std::string_view chunk_text = text.substr(op_end + microbatch_text.size());
+  std::string_view rest = text.substr(op_end);
+  const std::string_view microbatch_text = rest.substr(0, rest.find_first_of("cs"));
+  rest.remove_prefix(microbatch_text.size());
+  const std::string_view chunk_text = rest.starts_with('c') ? rest.substr(0, rest.find('s')) : "";
+  const std::string_view segment_text = rest.substr(chunk_text.size());
   const bool has_microbatch = indices_of(*op) == Indices::kMicrobatch;
   if (has_microbatch == microbatch_text.empty()) return std::nullopt;
-  if (indices_of(*op) == Indices::kNone && !chunk_text.empty()) return std::nullopt;
+  if (indices_of(*op) == Indices::kNone && !rest.empty()) return std::nullopt;
+  if (!may_have_segment(*op) && !segment_text.empty()) return std::nullopt;
+  if (is_segment(*op) && segment_text.empty()) return std::nullopt;
   const std::optional<int32_t> microbatch = has_microbatch ? parse_index(microbatch_text) : 0;
   const std::optional<int32_t> chunk = chunk_text.empty() ? 0 : parse_index(chunk_text.substr(1));
-  if (!microbatch || !chunk) return std::nullopt;
-  return Action{.op = *op, .chunk = *chunk, .microbatch = *microbatch};
+  const std::optional<int32_t> segment =
+      segment_text.empty() ? kAllSegments : parse_index(segment_text.substr(1));
+  if (!microbatch || !chunk || !segment) return std::nullopt;
+  return Action{.op = *op, .chunk = *chunk, .microbatch = *microbatch, .segment = *segment};
 }
 
 }  // namespace
@@ -89,6 +112,7 @@ bool is_send(Op op) { return class_of(op) == OpClass::kSend; }
 bool is_receive(Op op) { return class_of(op) == OpClass::kReceive; }
 bool is_wait_send(Op op) { return class_of(op) == OpClass::kWaitSend; }
 bool is_step_end(Op op) { return class_of(op) == OpClass::kStepEnd; }
+bool is_segment(Op op) { return class_of(op) == OpClass::kSegment; }
 bool is_input_gradient(Op op) { return op == Op::kBackward || op == Op::kBackwardInput; }
 bool is_weight_gradient(Op op) { return op == Op::kBackward || op == Op::kBackwardWeight; }
 
@@ -98,6 +122,7 @@ std::string to_string(const Action& action) {
   std::string text(to_string(action.op));
   if (indices_of(action.op) == Indices::kMicrobatch) text += std::to_string(action.microbatch);
   if (action.chunk != 0) text += "c" + std::to_string(action.chunk);
+  if (action.segment != kAllSegments) text += "s" + std::to_string(action.segment);
   return text;
 }
 
@@ -117,7 +142,9 @@ Action parse_action(std::string_view text) {
       "\" is not an action: write an op and a microbatch, then cN for a chunk other than the "
       "first, as in F0, B12 or SEND_F3c1, where the op is F, B, I, W, SEND_F, RECV_F, SEND_B, RECV_B, "
       "WAIT_SEND_F or WAIT_SEND_B; or an op of the whole step, REDUCE_TIED, WAIT_REDUCE_TIED or UPDATE, "
-      "with its chunk as in UPDATEc1, NORM or WAIT_NORM");
+      "with its chunk as in UPDATEc1, NORM or WAIT_NORM; or an op on a segment, GATHER, WAIT_GATHER, "
+      "RELEASE, "
+      "REDUCE, WAIT_REDUCE, REDUCE_DP or WAIT_REDUCE_DP, as in GATHERs2 or GATHERc1s2");
   return *action;
 }
 

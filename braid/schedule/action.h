@@ -25,21 +25,33 @@ enum class Op : uint8_t {
   kNorm,            // the squared norms of the rank's gradients; starts exchanging them with all ranks
   kWaitNorm,        // the gradient norm is known from here on, and with it the factor of clipping
   kUpdate,          // the optimizer updates the chunk's weights
+  kGather,          // starts collecting the values of a segment from the ranks that share it
+  kWaitGather,      // the segment's values are complete from here on
+  kRelease,         // the segment's values are dropped, but for this rank's part
+  kReduce,          // starts adding up the segment's gradients over the sharding axis
+  kWaitReduce,      // the rank has its part of the sum from here on
+  kReduceDp,        // starts adding up what the rank has of the segment's gradients over the dp axis
+  kWaitReduceDp,    // the rank has its part of the sum over all data ranks from here on
 };
-inline constexpr int kOpCount = static_cast<int>(Op::kUpdate) + 1;
+inline constexpr int kOpCount = static_cast<int>(Op::kWaitReduceDp) + 1;
+
+/// Of an action on all segments of its chunk.
+inline constexpr int32_t kAllSegments = -1;
 
 enum class OpClass : uint8_t {
   kCompute,   // F, B, I or W of a microbatch
   kSend,      // starts a send
   kReceive,   // posts a receive
   kWaitSend,  // ends a send
-  kStepEnd,   // turns the step's gradients into new weights: the last five
+  kStepEnd,   // turns the step's gradients into new weights: from REDUCE_TIED to UPDATE
+  kSegment,   // moves values or gradients of a segment among the data ranks: the last seven
 };
 
 /// The indices that an op's actions have; the others are 0.
 enum class Indices : uint8_t {
-  kMicrobatch,  // a chunk and a microbatch
-  kChunk,       // a chunk, for the whole step
+  kMicrobatch,  // a chunk and a microbatch; if the op computes, perhaps one segment
+  kChunk,       // a chunk, or one segment of it, for the whole step
+  kSegment,     // a chunk and a segment
   kNone,        // one action per rank and step
 };
 
@@ -47,6 +59,7 @@ struct Action {
   Op op = Op::kForward;
   int32_t chunk = 0;
   int32_t microbatch = 0;
+  int32_t segment = kAllSegments;  // a group of the chunk's layers; see DataAxes
 
   friend bool operator==(const Action&, const Action&) = default;
 };
@@ -58,17 +71,19 @@ bool is_send(Op op);
 bool is_receive(Op op);
 bool is_wait_send(Op op);
 bool is_step_end(Op op);
+bool is_segment(Op op);
 /// Whether it yields the gradient of the chunk's input: B or I.
 bool is_input_gradient(Op op);
 /// Whether it yields the gradients of the chunk's weights, and so frees what the forward kept: B or W.
 bool is_weight_gradient(Op op);
 
 /// "F", "B", "I", "W", "SEND_F", "RECV_F", "SEND_B", "RECV_B", "WAIT_SEND_F", "WAIT_SEND_B", "REDUCE_TIED",
-/// "WAIT_REDUCE_TIED", "NORM", "WAIT_NORM" or "UPDATE".
+/// "WAIT_REDUCE_TIED", "NORM", "WAIT_NORM", "UPDATE", "GATHER", "WAIT_GATHER", "RELEASE", "REDUCE",
+/// "WAIT_REDUCE", "REDUCE_DP" or "WAIT_REDUCE_DP".
 std::string_view to_string(Op op);
 
-/// Op and microbatch, then the chunk unless it is the first, if the op has them: "F0", "SEND_B3", "W2c1",
-/// "UPDATE", "UPDATEc1", "NORM".
+/// Op and microbatch, then the chunk unless it is the first, then the segment unless it is all of them, if
+/// the op has them: "F0", "SEND_B3", "W2c1", "UPDATE", "UPDATEc1", "NORM", "F0s2", "GATHERc1s0".
 std::string to_string(const Action& action);
 
 /// The actions separated by spaces: "F0 F1 B0 B1".

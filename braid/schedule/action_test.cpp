@@ -14,6 +14,10 @@ TEST(Action, TextReadsBackAsTheSameAction) {
         Action action = {.op = static_cast<Op>(op)};
         if (indices_of(action.op) != Indices::kNone) action.chunk = chunk;
         if (indices_of(action.op) == Indices::kMicrobatch) action.microbatch = microbatch;
+        if (is_segment(action.op)) action.segment = microbatch;
+        EXPECT_EQ(parse_action(to_string(action)), action) << to_string(action);
+        if (!is_compute(action.op) && action.op != Op::kUpdate) continue;
+        action.segment = microbatch;
         EXPECT_EQ(parse_action(to_string(action)), action) << to_string(action);
       }
     }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/schedule/check_segments.h"
 #include "braid/schedule/check_step_end.h"
 #include "braid/schedule/clock.h"
 #include "braid/schedule/replay.h"
@@ -35,31 +36,36 @@ class ComputeRules {
     const Action& action = list_of(schedule_, rank_)[position];
     if (!is_compute(action.op)) return;
     Done& done = at(action.chunk, action.microbatch);
+    const int32_t segments = segments_of_chunk(action.chunk);
     if (action.op == Op::kForward) {
-      require_at(!done.forward, schedule_, rank_, position, "this forward has run before");
+      require_at(done.forward < segments, schedule_, rank_, position, "this forward has run before");
+      advance(done.forward, action, action.segment, position);
       if (action.chunk == last_stage_chunk_) {
         require_at(action.microbatch == next_last_forward_, schedule_, rank_, position,
                    "the last stage's forwards must come in ascending order of microbatches, the next is ",
                    next_last_forward_, " (the loss is made there, and with it gradients that add up)");
-        ++next_last_forward_;
+        if (done.forward == segments) ++next_last_forward_;
       }
-      done.forward = true;
     }
+    const int32_t from_last = action.segment == kAllSegments ? kAllSegments : segments - 1 - action.segment;
     if (is_input_gradient(action.op)) {
-      require_at(done.forward, schedule_, rank_, position, "a backward needs its forward before it");
-      require_at(!done.input, schedule_, rank_, position, "the backward of this microbatch has run before");
-      done.input = true;
+      require_at(done.forward == segments, schedule_, rank_, position,
+                 "a backward needs its forward before it");
+      require_at(done.input < segments, schedule_, rank_, position,
+                 "the backward of this microbatch has run before");
+      advance(done.input, action, from_last, position);
     }
     if (!is_weight_gradient(action.op)) return;
-    require_at(done.input, schedule_, rank_, position, "W needs the I of its microbatch before it");
-    require_at(!done.weight, schedule_, rank_, position,
+    require_at(from_last == kAllSegments ? done.input == segments : done.input > from_last, schedule_, rank_,
+               position, "W needs the I of its microbatch before it");
+    require_at(done.weight < segments, schedule_, rank_, position,
                "the weight gradients of this microbatch were made before");
     int32_t& next = next_weight_[static_cast<size_t>(action.chunk)];
     require_at(action.microbatch == next, schedule_, rank_, position,
                "weight gradients must add up in ascending order of microbatches, the next is ", next,
                " (another order would change the rounding of the sums)");
-    done.weight = true;
-    ++next;
+    advance(done.weight, action, from_last, position);
+    if (done.weight == segments) ++next;
   }
 
   void finish() const {
@@ -71,19 +77,39 @@ class ComputeRules {
           require_at(is_done, schedule_, rank_, end, to_string(Action{op, chunk, microbatch}), alternative,
                      " is missing");
         };
-        missing(done.forward, Op::kForward, "");
-        missing(done.input, Op::kBackward, " (or I and W)");
-        missing(done.weight, Op::kBackwardWeight, "");
+        const int32_t segments = segments_of_chunk(chunk);
+        missing(done.forward == segments, Op::kForward, "");
+        missing(done.input == segments, Op::kBackward, " (or I and W)");
+        missing(done.weight == segments, Op::kBackwardWeight, "");
       }
     }
   }
 
  private:
+  // How many segments of a microbatch have had their F, I and W: F in ascending order, the others in
+  // descending order.
   struct Done {
-    bool forward = false;
-    bool input = false;
-    bool weight = false;
+    int32_t forward = 0;
+    int32_t input = 0;
+    int32_t weight = 0;
   };
+
+  int32_t segments_of_chunk(int32_t chunk) const {
+    return segments_of(schedule_, stage_of(schedule_, {.rank = rank_, .chunk = chunk}));
+  }
+
+  // Counts the segments of `action`, of which `index` is the first in the order of the op.
+  void advance(int32_t& done, const Action& action, int32_t index, size_t position) const {
+    if (index == kAllSegments) {
+      require_at(done == 0, schedule_, rank_, position, "some of its segments have run before");
+      done = segments_of_chunk(action.chunk);
+      return;
+    }
+    require_at(
+        done == index, schedule_, rank_, position,
+        "a chunk's segments run from the first to the last in F and from the last to the first after it");
+    ++done;
+  }
 
   size_t index(int32_t chunk, int32_t microbatch) const {
     return static_cast<size_t>(chunk) * static_cast<size_t>(schedule_.shape.microbatches) +
@@ -172,6 +198,7 @@ int64_t check_messages(const Schedule& schedule) {
         place_message(schedule, rank, i, positions);
         break;
       case OpClass::kStepEnd:
+      case OpClass::kSegment:
         break;
     }
   });
@@ -288,6 +315,8 @@ void check_progress(const Schedule& schedule, bool with_messages) {
         Seconds now{0};
         return step_end.try_action(rank, action, now);
       }
+      case OpClass::kSegment:
+        return std::nullopt;
     }
     return std::nullopt;
   });
@@ -303,7 +332,7 @@ int64_t crossings(const Schedule& schedule) {
   return count;
 }
 
-// The highest value that the running sum of `change(op)` reaches in each rank's list.
+// The highest value that the running sum of `change(action)` reaches in each rank's list.
 template <typename Change>
 std::vector<int32_t> peaks(const Schedule& schedule, Change change) {
   std::vector<int32_t> result;
@@ -311,7 +340,7 @@ std::vector<int32_t> peaks(const Schedule& schedule, Change change) {
     int32_t now = 0;
     int32_t peak = 0;
     for (const Action& action : list) {
-      now += change(action.op);
+      now += change(action);
       peak = std::max(peak, now);
     }
     result.push_back(peak);
@@ -322,20 +351,24 @@ std::vector<int32_t> peaks(const Schedule& schedule, Change change) {
 }  // namespace
 
 std::vector<int32_t> peak_live_activations(const Schedule& schedule) {
-  return peaks(schedule, [](Op op) { return op == Op::kForward ? 1 : is_weight_gradient(op) ? -1 : 0; });
+  return peaks(schedule, [](const Action& action) {
+    if (!includes_first_segment(action)) return 0;
+    return action.op == Op::kForward ? 1 : is_weight_gradient(action.op) ? -1 : 0;
+  });
 }
 
 CheckReport check(const Schedule& schedule) {
   validate(schedule);
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) check_compute(schedule, rank);
   check_step_end(schedule);
+  check_segments(schedule);
   const bool with_messages = has_messages(schedule) || contains(schedule, is_wait_send);
   CheckReport report = {.messages = with_messages ? check_messages(schedule) : crossings(schedule)};
   if (with_messages) check_pair_orders(schedule);
   check_progress(schedule, with_messages);
   report.peak_live_activations = peak_live_activations(schedule);
-  report.peak_outstanding_sends = peaks(schedule, [](Op op) {
-    return is_send(op) ? 1 : is_wait_send(op) ? -1 : 0;
+  report.peak_outstanding_sends = peaks(schedule, [](const Action& action) {
+    return is_send(action.op) ? 1 : is_wait_send(action.op) ? -1 : 0;
   });
   return report;
 }

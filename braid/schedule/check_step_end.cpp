@@ -31,9 +31,7 @@ class RankRules {
     }
     require_present(Op::kNorm);
     if (is_scaled_) require_present(Op::kWaitNorm);
-    for (int32_t chunk = 0; chunk < schedule_.shape.chunks_per_rank; ++chunk) {
-      require_present(Op::kUpdate, chunk);
-    }
+    for (int32_t chunk = 0; chunk < schedule_.shape.chunks_per_rank; ++chunk) require_updated(chunk);
   }
 
  private:
@@ -46,6 +44,13 @@ class RankRules {
       case Op::kBackwardWeight:
       case Op::kWaitSendForward:
       case Op::kWaitSendBackward:
+      case Op::kGather:
+      case Op::kWaitGather:
+      case Op::kRelease:
+      case Op::kReduce:
+      case Op::kWaitReduce:
+      case Op::kReduceDp:
+      case Op::kWaitReduceDp:
         return;
       case Op::kSendForward:
       case Op::kRecvForward:
@@ -78,7 +83,8 @@ class RankRules {
         visit_update(position, action.chunk);
         break;
     }
-    require(!is_done(action.op, action.chunk), position, "is there twice");
+    require(std::find(done_.begin(), done_.end(), action) == done_.end() && !is_done(action.op, action.chunk),
+            position, "is there twice");
     done_.push_back(action);
   }
 
@@ -130,6 +136,23 @@ class RankRules {
 
   void require_present(Op op, int32_t chunk = 0) const {
     require(is_done(op, chunk), list_.size(), to_string(Action{.op = op, .chunk = chunk}), " is missing");
+  }
+
+  // As a whole, or segment by segment.
+  void require_updated(int32_t chunk) const {
+    if (is_done(Op::kUpdate, chunk)) return;
+    const int32_t segments = segments_of(schedule_, stage_of(schedule_, {.rank = rank_, .chunk = chunk}));
+    const auto is_there = [&](const Action& update) {
+      return std::find(done_.begin(), done_.end(), update) != done_.end();
+    };
+    bool is_cut = false;
+    for (int32_t i = 0; i < segments; ++i)
+      is_cut |= is_there({.op = Op::kUpdate, .chunk = chunk, .segment = i});
+    if (!is_cut) require_present(Op::kUpdate, chunk);
+    for (int32_t i = 0; i < segments; ++i) {
+      const Action update = {.op = Op::kUpdate, .chunk = chunk, .segment = i};
+      require(is_there(update), list_.size(), to_string(update), " is missing");
+    }
   }
 
   // A chunk's last weight gradient is also the last thing that it computes.

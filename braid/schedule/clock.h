@@ -15,6 +15,94 @@
 
 namespace braid::schedule {
 
+/// How long `rank` computes in a compute action or an update.
+inline Seconds duration_of(const Schedule& schedule, const Durations& durations, int32_t rank,
+                           const Action& action) {
+  const int32_t stage = stage_of(schedule, {.rank = rank, .chunk = action.chunk});
+  const Seconds whole = durations.of(stage).of(action.op);
+  if (action.segment == kAllSegments) return whole;
+  return whole * durations.of_segment(stage, action.segment, segments_of(schedule, stage)).share;
+}
+
+/// The actions that move segments among data ranks. They never wait for another rank of the pipeline.
+template <typename Time>
+class SegmentClock {
+ public:
+  SegmentClock(const Schedule& schedule, const Durations& durations)
+      : schedule_(schedule),
+        durations_(durations),
+        ranks_(schedule.data.is_on() ? schedule.ranks.size() : 0) {}
+
+  /// Runs `action`, moving `now` to its end.
+  void perform(int32_t rank, const Action& action, Time& now) {
+    Rank& mine = ranks_[static_cast<size_t>(rank)];
+    const int32_t stage = stage_of(schedule_, {.rank = rank, .chunk = action.chunk});
+    const SegmentTimes times = durations_.of_segment(stage, action.segment, segments_of(schedule_, stage));
+    switch (action.op) {
+      case Op::kGather:
+        return start(mine, mine.sharding, action, times.gather, now);
+      case Op::kReduce:
+        return start(mine, mine.sharding, action, times.reduce, now);
+      case Op::kReduceDp:
+        return start(mine, mine.dp, action, times.reduce_dp, now);
+      case Op::kWaitGather:
+        return wait(mine, Op::kGather, action, now);
+      case Op::kWaitReduce:
+        return wait(mine, Op::kReduce, action, now);
+      case Op::kWaitReduceDp:
+        return wait(mine, Op::kReduceDp, action, now);
+      case Op::kRelease:
+      case Op::kForward:
+      case Op::kBackward:
+      case Op::kBackwardInput:
+      case Op::kBackwardWeight:
+      case Op::kSendForward:
+      case Op::kRecvForward:
+      case Op::kSendBackward:
+      case Op::kRecvBackward:
+      case Op::kWaitSendForward:
+      case Op::kWaitSendBackward:
+      case Op::kReduceTied:
+      case Op::kWaitReduceTied:
+      case Op::kNorm:
+      case Op::kWaitNorm:
+      case Op::kUpdate:
+        return;
+    }
+  }
+
+ private:
+  struct Started {
+    Op op;
+    int32_t chunk;
+    int32_t segment;
+    Time end;
+  };
+  struct Rank {
+    Time sharding{};  // when the axis is free
+    Time dp{};
+    std::vector<Started> started;
+  };
+
+  static void start(Rank& rank, Time& axis, const Action& action, Seconds duration, const Time& now) {
+    axis = std::max(axis, now) + duration;
+    rank.started.push_back({action.op, action.chunk, action.segment, axis});
+  }
+
+  static void wait(Rank& rank, Op op, const Action& action, Time& now) {
+    const auto found = std::find_if(rank.started.begin(), rank.started.end(), [&](const Started& started) {
+      return started.op == op && started.chunk == action.chunk && started.segment == action.segment;
+    });
+    if (found == rank.started.end()) return;
+    now = std::max(now, found->end);
+    rank.started.erase(found);
+  }
+
+  const Schedule& schedule_;
+  const Durations& durations_;
+  std::vector<Rank> ranks_;
+};
+
 /// The actions that end a step, on ranks that a Replay runs. `Time` is Seconds or something that is compared
 /// and added to like Seconds; Time{} is the earliest.
 template <typename Time>
@@ -41,7 +129,7 @@ class StepEndClock {
       case Op::kWaitNorm:
         return wait_norm(now);
       case Op::kUpdate:
-        now = now + durations_.of(stage_of(schedule_, {.rank = rank, .chunk = action.chunk})).of(action.op);
+        now = now + duration_of(schedule_, durations_, rank, action);
         return std::nullopt;
       case Op::kForward:
       case Op::kBackward:
@@ -53,6 +141,13 @@ class StepEndClock {
       case Op::kRecvBackward:
       case Op::kWaitSendForward:
       case Op::kWaitSendBackward:
+      case Op::kGather:
+      case Op::kWaitGather:
+      case Op::kRelease:
+      case Op::kReduce:
+      case Op::kWaitReduce:
+      case Op::kReduceDp:
+      case Op::kWaitReduceDp:
         return std::nullopt;
     }
     return std::nullopt;
@@ -112,7 +207,8 @@ class Clock {
         with_messages_(has_messages(schedule)),
         now_(std::move(starts)),
         available_(static_cast<size_t>(handover_count(schedule.shape)), Time{Seconds(-1)}),
-        step_end_(schedule, durations) {}
+        step_end_(schedule, durations),
+        segments_(schedule, durations) {}
 
   /// Runs the action at `position` of `rank` and calls record(start, end). Or changes nothing and returns the
   /// rank that must go on first.
@@ -129,7 +225,7 @@ class Clock {
           if (arrival < Time{}) return input->from.rank;
           start = std::max(start, arrival);
         }
-        end = start + durations_.of(stage_of(schedule_, {.rank = rank, .chunk = action.chunk})).of(action.op);
+        end = start + duration_of(schedule_, durations_, rank, action);
         const std::optional<Handover> output = output_of(schedule_, rank, action);
         if (output && (!with_messages_ || output->is_local())) hand_over(*output, end);
         break;
@@ -146,6 +242,9 @@ class Clock {
         break;
       case OpClass::kStepEnd:
         if (const auto blocker = step_end_.try_action(rank, action, end)) return blocker;
+        break;
+      case OpClass::kSegment:
+        segments_.perform(rank, action, end);
         break;
     }
     record(start, end);
@@ -168,6 +267,7 @@ class Clock {
   std::vector<Time> now_;        // by rank
   std::vector<Time> available_;  // by tag; before Time{} while it is not
   StepEndClock<Time> step_end_;
+  SegmentClock<Time> segments_;
 };
 
 /// Runs `schedule` on a Clock, calls record(rank, position, start, end) for each action, and returns the time

@@ -213,6 +213,8 @@ class Reader {
 
 std::string to_csv(const Schedule& schedule) {
   validate(schedule);
+  require<ConfigError>(!schedule.data.is_on(), "schedule ", schedule.name,
+                       " is cut into segments, which the format has no cells for: write its compute actions");
   std::string text;
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
     bool is_first = true;

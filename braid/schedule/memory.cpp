@@ -41,7 +41,11 @@ std::string amount_text(const Memory& memory, int64_t amount) {
 }
 
 int64_t memory_change(const Schedule& schedule, const Memory& memory, int32_t rank, const Action& action) {
-  const StageMemory& kept = memory.of(stage_of(schedule, {.rank = rank, .chunk = action.chunk}));
+  const int32_t stage = stage_of(schedule, {.rank = rank, .chunk = action.chunk});
+  const StageMemory& kept =
+      action.segment == kAllSegments
+          ? memory.of(stage)
+          : memory.segments[static_cast<size_t>(stage)][static_cast<size_t>(action.segment)];
   switch (action.op) {
     case Op::kForward:
       return kept.forward_to_backward;
@@ -62,6 +66,13 @@ int64_t memory_change(const Schedule& schedule, const Memory& memory, int32_t ra
     case Op::kNorm:
     case Op::kWaitNorm:
     case Op::kUpdate:
+    case Op::kGather:
+    case Op::kWaitGather:
+    case Op::kRelease:
+    case Op::kReduce:
+    case Op::kWaitReduce:
+    case Op::kReduceDp:
+    case Op::kWaitReduceDp:
       return 0;
   }
   return 0;
@@ -89,6 +100,14 @@ int32_t handover_change(const Schedule& schedule, int32_t rank, const Action& ac
   if (is_wait_send(action.op)) --change;
   if (input_of(schedule, rank, action)) --change;
   if (output_of(schedule, rank, action)) ++change;
+  // From one segment of the chunk to the next.
+  const bool passes_up = action.op == Op::kForward;
+  if (passes_up || is_input_gradient(action.op)) {
+    if (!(passes_up ? includes_first_segment(action) : includes_last_segment(schedule, rank, action)))
+      --change;
+    if (!(passes_up ? includes_last_segment(schedule, rank, action) : includes_first_segment(action)))
+      ++change;
+  }
   return change;
 }
 

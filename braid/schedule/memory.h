@@ -21,6 +21,8 @@ struct StageMemory {
 struct Memory {
   /// One element for each stage, or a single one that holds for all.
   std::vector<StageMemory> stages = {StageMemory{}};
+  /// What each segment of each stage keeps, where stages are cut into them: their sums are the stage's.
+  std::vector<std::vector<StageMemory>> segments{};
   /// This many correspond to 1 in the unit shown in messages.
   int64_t scale = 1;
 
@@ -38,7 +40,8 @@ struct Memory {
 std::string amount_text(const Memory& memory, int64_t amount);
 
 /// What `action` on `rank` adds to what the rank keeps: M_B for F, M_W - M_B for I, -M_W for W, -M_B for B,
-/// and nothing for the rest. Not checked: the action lies within the shape.
+/// and nothing for the rest; of its segment if it works on one. Not checked: the action lies within the
+/// shape, and the segments of a schedule that has any are given.
 int64_t memory_change(const Schedule& schedule, const Memory& memory, int32_t rank, const Action& action);
 
 /// Per rank, the most that it keeps after any of its actions.
@@ -46,8 +49,8 @@ int64_t memory_change(const Schedule& schedule, const Memory& memory, int32_t ra
 /// negative, or if a sum does not fit into 64 bits.
 std::vector<int64_t> peak_memory(const Schedule& schedule, const Memory& memory);
 
-/// How many more tensors than before `action` are on their way between stages on `rank` after it: received
-/// and not yet used, or made and not yet known to be sent. Not checked: as for memory_change.
+/// How many more tensors than before `action` are on their way between stages or segments on `rank` after it:
+/// received and not yet used, or made and not yet known to be sent. Not checked: as for memory_change.
 int32_t handover_change(const Schedule& schedule, int32_t rank, const Action& action);
 
 /// Per rank, the most tensors that are on their way after any of its actions. Throws ConfigError if the

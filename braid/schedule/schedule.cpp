@@ -18,11 +18,31 @@ bool contains(const Schedule& schedule, bool (*wanted)(Op)) {
 
 bool is_between_ranks(Op op) { return is_send(op) || is_receive(op); }
 
-bool exists(const Action& action, const PipelineShape& shape) {
+bool exists(const Schedule& schedule, int32_t rank, const Action& action) {
+  const PipelineShape& shape = schedule.shape;
   const Indices indices = indices_of(action.op);
-  return static_cast<int>(action.op) < kOpCount && 0 <= action.chunk &&
-         action.chunk < (indices == Indices::kNone ? 1 : shape.chunks_per_rank) && 0 <= action.microbatch &&
-         action.microbatch < (indices == Indices::kMicrobatch ? shape.microbatches : 1);
+  const bool is_within = static_cast<int>(action.op) < kOpCount && 0 <= action.chunk &&
+                         action.chunk < (indices == Indices::kNone ? 1 : shape.chunks_per_rank) &&
+                         0 <= action.microbatch &&
+                         action.microbatch < (indices == Indices::kMicrobatch ? shape.microbatches : 1);
+  if (!is_within) return false;
+  if (action.segment == kAllSegments) return !is_segment(action.op);
+  const bool may_have_one = is_compute(action.op) || action.op == Op::kUpdate || is_segment(action.op);
+  return may_have_one && schedule.data.is_on() && 0 <= action.segment &&
+         action.segment < segments_of(schedule, stage_of(schedule, {.rank = rank, .chunk = action.chunk}));
+}
+
+void validate(const DataAxes& data, const Schedule& schedule) {
+  if (!data.is_on()) return;
+  require<ConfigError>(std::ssize(data.segments) == schedule.shape.stages(), "schedule ", schedule.name,
+                       " has ", schedule.shape.stages(), " stages, but the segments of ",
+                       data.segments.size(), " are given");
+  for (const int32_t segments : data.segments) {
+    require<ConfigError>(segments >= 1, "schedule ", schedule.name,
+                         ": a stage must have at least 1 segment, got ", segments);
+  }
+  require<ConfigError>(0 <= data.sharding_stage && data.sharding_stage <= 3, "schedule ", schedule.name,
+                       ": the sharding stage must be between 0 and 3, got ", data.sharding_stage);
 }
 
 void validate(const StepEnd& step_end, const Schedule& schedule) {
@@ -118,10 +138,11 @@ void validate(const Schedule& schedule) {
   require<ConfigError>(
       schedule.table.places.size() == table_size && schedule.table.stages.size() == table_size, "schedule ",
       schedule.name, " has a table of ", schedule.table.places.size(), " stages, expected ", table_size);
+  validate(schedule.data, schedule);
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
     const std::vector<Action>& list = schedule.ranks[static_cast<size_t>(rank)];
     for (size_t i = 0; i < list.size(); ++i) {
-      require_at(exists(list[i], schedule.shape), schedule, rank, i, "there is no such action with ",
+      require_at(exists(schedule, rank, list[i]), schedule, rank, i, "there is no such action with ",
                  schedule.shape.chunks_per_rank, " chunks per rank and ", schedule.shape.microbatches,
                  " microbatches");
     }
@@ -148,12 +169,27 @@ int32_t stage_of(const Schedule& schedule, Place place) {
   return place.chunk * ranks + (backwards ? ranks - 1 - place.rank : place.rank);
 }
 
+int32_t segments_of(const Schedule& schedule, int32_t stage) {
+  return schedule.data.is_on() ? schedule.data.segments[static_cast<size_t>(stage)] : 1;
+}
+
+bool includes_first_segment(const Action& action) { return action.segment <= 0; }
+
+bool includes_last_segment(const Schedule& schedule, int32_t rank, const Action& action) {
+  if (action.segment == kAllSegments) return true;
+  return action.segment + 1 ==
+         segments_of(schedule, stage_of(schedule, {.rank = rank, .chunk = action.chunk}));
+}
+
 int64_t handover_count(const PipelineShape& shape) {
   return int64_t{2} * shape.stages() * shape.microbatches;
 }
 
 std::optional<Handover> input_of(const Schedule& schedule, int32_t rank, const Action& action) {
   if (action.op != Op::kForward && !is_input_gradient(action.op)) return std::nullopt;
+  const bool is_first = action.op == Op::kForward ? includes_first_segment(action)
+                                                  : includes_last_segment(schedule, rank, action);
+  if (!is_first) return std::nullopt;
   const int32_t stage = stage_of(schedule, {.rank = rank, .chunk = action.chunk});
   const Payload payload = action.op == Op::kForward ? Payload::kActivation : Payload::kGradient;
   return arriving(schedule, stage, payload, action.microbatch);
@@ -161,6 +197,9 @@ std::optional<Handover> input_of(const Schedule& schedule, int32_t rank, const A
 
 std::optional<Handover> output_of(const Schedule& schedule, int32_t rank, const Action& action) {
   if (action.op != Op::kForward && !is_input_gradient(action.op)) return std::nullopt;
+  const bool is_last = action.op == Op::kForward ? includes_last_segment(schedule, rank, action)
+                                                 : includes_first_segment(action);
+  if (!is_last) return std::nullopt;
   const int32_t stage = stage_of(schedule, {.rank = rank, .chunk = action.chunk});
   const Payload payload = action.op == Op::kForward ? Payload::kActivation : Payload::kGradient;
   return leaving(schedule, stage, payload, action.microbatch);
@@ -188,6 +227,13 @@ std::optional<Handover> message_of(const Schedule& schedule, int32_t rank, const
     case Op::kNorm:
     case Op::kWaitNorm:
     case Op::kUpdate:
+    case Op::kGather:
+    case Op::kWaitGather:
+    case Op::kRelease:
+    case Op::kReduce:
+    case Op::kWaitReduce:
+    case Op::kReduceDp:
+    case Op::kWaitReduceDp:
       return std::nullopt;
   }
   return std::nullopt;

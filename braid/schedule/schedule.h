@@ -73,12 +73,32 @@ struct StepEnd {
   friend bool operator==(const StepEnd&, const StepEnd&) = default;
 };
 
+/// What data ranks do together: those that run the same schedule on different microbatches, along the axes
+/// sharding and dp. The layers of each stage are cut into segments, groups of neighbouring layers, whose
+/// values or gradients are moved together. Source of the stages: Rajbhandari et al. 2020, ZeRO,
+/// arXiv:1910.02054.
+struct DataAxes {
+  bool has_sharding = false;  // more than one rank on that axis
+  bool has_dp = false;
+  // Of what a rank has only its part: 0 nothing, 1 optimizer states, 2 gradients too, 3 values too.
+  int32_t sharding_stage = 1;
+  bool reduces_each_microbatch = false;  // over the sharding axis; otherwise once a step
+  std::vector<int32_t> segments{};       // the number of them in each stage; empty where both axes are off
+
+  bool is_on() const { return has_sharding || has_dp; }
+  bool gathers_before_use() const { return has_sharding && sharding_stage == 3; }
+  bool gathers_after_update() const { return has_sharding && (sharding_stage == 1 || sharding_stage == 2); }
+
+  friend bool operator==(const DataAxes&, const DataAxes&) = default;
+};
+
 struct Schedule {
   std::string name;
   PipelineShape shape;
   Placement placement = Placement::kLooped;
   StageTable table{};  // empty unless placement is kTable
   StepEnd step_end{};
+  DataAxes data{};
   std::vector<std::vector<Action>> ranks{};  // one ordered list per rank
 
   friend bool operator==(const Schedule&, const Schedule&) = default;
@@ -112,9 +132,9 @@ void place_stages(Schedule& schedule, const std::vector<int32_t>& rank_of_stage)
 /// Throws ConfigError unless every number is at least 1 and their product at most 2^28.
 void validate(const PipelineShape& shape);
 
-/// Throws ConfigError unless the shape is valid, there is one list per rank, every action's op, chunk and
-/// microbatch exist, and the stages of step_end exist and are tied at most once. This is all that the
-/// functions below and simulate need to stay within bounds; check proves the rest.
+/// Throws ConfigError unless the shape is valid, there is one list per rank, every action's op, chunk,
+/// microbatch and segment exist, and the stages of step_end exist and are tied at most once. This is all that
+/// the functions below and simulate need to stay within bounds; check proves the rest.
 void validate(const Schedule& schedule);
 
 /// The place of `stage`, and the stage at a place. Not checked: stage in [0, stages()), place within the
@@ -122,15 +142,21 @@ void validate(const Schedule& schedule);
 Place place_of(const Schedule& schedule, int32_t stage);
 int32_t stage_of(const Schedule& schedule, Place place);
 
+/// How many segments a stage has; 1 where there are no data axes.
+int32_t segments_of(const Schedule& schedule, int32_t stage);
+
+/// Whether a compute action or UPDATE works on the first or the last segment of its chunk.
+bool includes_first_segment(const Action& action);
+bool includes_last_segment(const Schedule& schedule, int32_t rank, const Action& action);
+
 /// The upper end of the handovers' tags: 2 * stages * microbatches.
 int64_t handover_count(const PipelineShape& shape);
 
-/// The tensor that a compute action of `rank` takes from another stage; nothing for W and at the pipeline's
-/// ends.
+/// The tensor that a compute action of `rank` takes from another stage; nothing for W, at the pipeline's
+/// ends, and within a chunk, from one segment to the next.
 std::optional<Handover> input_of(const Schedule& schedule, int32_t rank, const Action& action);
 
-/// The tensor that a compute action of `rank` produces for another stage; nothing for W and at the pipeline's
-/// ends.
+/// The tensor that a compute action of `rank` produces for another stage; nothing where input_of has nothing.
 std::optional<Handover> output_of(const Schedule& schedule, int32_t rank, const Action& action);
 
 /// The message that a send, receive or wait of `rank` is about; nothing if there is no stage on the other

@@ -30,9 +30,30 @@ void validate(const Durations& durations, const PipelineShape& shape) {
     require_time(stage.backward(), "a fused backward");
     require_time(stage.update, "an update");
   }
+  for (const std::vector<SegmentTimes>& stage : durations.segments) {
+    for (const SegmentTimes& segment : stage) {
+      require_time(Seconds(segment.share), "a segment's share");
+      require_time(segment.gather, "a gather");
+      require_time(segment.reduce, "a reduction");
+      require_time(segment.reduce_dp, "a reduction over dp");
+    }
+  }
   require_time(durations.communication, "a message");
   require_time(durations.tied_exchange, "the exchange of a tied gradient");
   require_time(durations.norm_exchange, "the exchange of the norms");
+}
+
+void validate(const Durations& durations, const Schedule& schedule) {
+  validate(durations, schedule.shape);
+  if (durations.segments.empty()) return;
+  require<ConfigError>(std::ssize(durations.segments) == schedule.shape.stages(), "times are given for the ",
+                       "segments of ", durations.segments.size(), " stages, but ", schedule.name, " has ",
+                       schedule.shape.stages());
+  for (int32_t stage = 0; stage < schedule.shape.stages(); ++stage) {
+    const auto given = std::ssize(durations.segments[static_cast<size_t>(stage)]);
+    require<ConfigError>(given == segments_of(schedule, stage), "stage ", stage, " has ",
+                         segments_of(schedule, stage), " segments, but times are given for ", given);
+  }
 }
 
 Seconds StageTimes::of(Op op) const {
@@ -55,6 +76,13 @@ Seconds StageTimes::of(Op op) const {
     case Op::kWaitReduceTied:
     case Op::kNorm:
     case Op::kWaitNorm:
+    case Op::kGather:
+    case Op::kWaitGather:
+    case Op::kRelease:
+    case Op::kReduce:
+    case Op::kWaitReduce:
+    case Op::kReduceDp:
+    case Op::kWaitReduceDp:
       return Seconds(0);
     case Op::kUpdate:
       return update;
@@ -88,7 +116,7 @@ void summarise(const Schedule& schedule, Simulation& result) {
 
 Simulation simulate(const Schedule& schedule, const Durations& durations) {
   validate(schedule);
-  validate(durations, schedule.shape);
+  validate(durations, schedule);
   Simulation result;
   for (const std::vector<Action>& list : schedule.ranks) result.ranks.emplace_back(list.size());
   run_clock(schedule, durations, std::vector<Seconds>(schedule.ranks.size()),

@@ -27,6 +27,16 @@ struct StageTimes {
   friend bool operator==(const StageTimes&, const StageTimes&) = default;
 };
 
+/// How long one segment of a stage takes.
+struct SegmentTimes {
+  double share = 1.0;   ///< of its stage's computing and update
+  Seconds gather{0.0};  ///< from when its ranks have started until its values are complete
+  Seconds reduce{0.0};  ///< of its gradients over the sharding axis, likewise
+  Seconds reduce_dp{0.0};
+
+  friend bool operator==(const SegmentTimes&, const SegmentTimes&) = default;
+};
+
 struct Durations {
   /// One element for each stage, or a single one that holds for all.
   std::vector<StageTimes> stages = {StageTimes{}};
@@ -36,10 +46,17 @@ struct Durations {
   Seconds tied_exchange{0.0};
   /// From when the last rank has its norms until all ranks have all norms.
   Seconds norm_exchange{0.0};
+  /// Of each stage's segments. Empty: equal shares, and moving them takes no time.
+  std::vector<std::vector<SegmentTimes>> segments{};
 
   /// Those of one stage. Not checked: there is one.
   const StageTimes& of(int32_t stage) const {
     return stages[stages.size() == 1 ? 0 : static_cast<size_t>(stage)];
+  }
+  /// That of one of a stage's `count` segments. Not checked: there is one.
+  SegmentTimes of_segment(int32_t stage, int32_t segment, int32_t count) const {
+    if (segments.empty()) return {.share = 1.0 / count};
+    return segments[static_cast<size_t>(stage)][static_cast<size_t>(segment)];
   }
 
   friend bool operator==(const Durations&, const Durations&) = default;
@@ -77,15 +94,21 @@ struct Simulation {
 ///  - a wait for a send ends when its message has arrived;
 ///  - WAIT_REDUCE_TIED ends `tied_exchange` after both ranks' REDUCE_TIED, at once where both stages are on
 ///    one rank; WAIT_NORM ends `norm_exchange` after the last rank's NORM; UPDATE takes its stage's time,
-///    REDUCE_TIED and NORM none.
+///    REDUCE_TIED and NORM none;
+///  - GATHER, REDUCE and REDUCE_DP take no time of their rank's: what they start runs in order, over each
+///  axis
+///    after the one before it, for as long as its segment's times say, and their waits end with it. All data
+///    ranks do the same at the same time, so one pipeline stands for all.
 /// Time and memory grow with the number of actions: 32 bytes each besides the schedule.
 /// Throws ConfigError if the schedule is not valid or gets stuck, if there are neither 1 nor stages()
 /// durations, or if one is negative or not finite. Source of the definitions: Qi et al. 2023,
 /// arXiv:2401.10241, section 5 and tables 5 and 9.
 Simulation simulate(const Schedule& schedule, const Durations& durations);
 
-/// Throws ConfigError if there are neither 1 nor stages() durations, or if one is negative or not finite.
+/// Throws ConfigError if there are neither 1 nor stages() durations, if segments are given and not those of
+/// `schedule`, or if a time is negative or not finite.
 void validate(const Durations& durations, const PipelineShape& shape);
+void validate(const Durations& durations, const Schedule& schedule);
 
 /// Computes step_time, longest_span and bubble_rate from result.ranks, simulated or measured, on a clock
 /// whose 0 is the first start. Not checked: there is one interval for each action of `schedule`.

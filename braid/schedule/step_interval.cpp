@@ -53,7 +53,7 @@ Seconds longest_cycle(const Causes& causes) {
 // Source: Baccelli et al. 1992, Synchronization and Linearity, section 3.2.
 Seconds step_interval(const Schedule& schedule, const Durations& durations) {
   validate(schedule);
-  validate(durations, schedule.shape);
+  validate(durations, schedule);
   std::vector<Traced> starts(schedule.ranks.size());
   for (size_t rank = 0; rank < starts.size(); ++rank) starts[rank].from = static_cast<int32_t>(rank);
   Causes causes(starts.size());

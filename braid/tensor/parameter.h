@@ -26,6 +26,14 @@ struct Parameter {
   bool decays = true;               ///< weight decay applies: matrices yes, norms and biases no
   InitialValues initial = InitialValues::kNormal;
   bool gradient_in_forward = false;  ///< F alone computes its gradient, as in a head with the loss
+
+  /// How many neighbouring ranks of the tensor-parallel (mp) group hold the same values: those whose index
+  /// divided by `copies` is equal. All but the first of them are left out of the global norm.
+  int32_t copies = 1;
+  /// Over how many neighbouring ranks of the mp group, likewise, main_grad is a partial sum at the end of a
+  /// step: it must be summed over them before use. 1: it is complete, and the same bits on all copies.
+  int32_t partial_over = 1;
+
   at::Tensor leaf;  ///< another owner's tensor (a torch module's) that is to share the value's memory
 
   at::Tensor value;      ///< in the compute dtype: float32, bfloat16, or float64 in gradient tests

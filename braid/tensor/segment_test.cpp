@@ -34,9 +34,9 @@ class Segments : public ::testing::Test {
 };
 
 TEST_F(Segments, EndWithTheLayerThatFillsThem) {
-  const auto layers = layers_of({32, 32, 64, 128, 32, 32});
-  EXPECT_EQ(sizes(lay_out_segments(layers, {.bytes = 4 * 64}, 4)), (std::vector<size_t>{2, 1, 1, 2}));
-  EXPECT_EQ(sizes(lay_out_segments(layers, {.bytes = 4 * 64}, 2)), (std::vector<size_t>{3, 1, 2}));
+  const auto layers = layers_of({256, 256, 512, 1024, 256, 256});
+  EXPECT_EQ(sizes(lay_out_segments(layers, {.bytes = 4 * 512}, 4)), (std::vector<size_t>{2, 1, 1, 2}));
+  EXPECT_EQ(sizes(lay_out_segments(layers, {.bytes = 4 * 512}, 2)), (std::vector<size_t>{3, 1, 2}));
   EXPECT_EQ(sizes(lay_out_segments(layers, {}, 4)), (std::vector<size_t>{6})) << "32 MiB hold them all";
   EXPECT_EQ(sizes(lay_out_segments({}, {}, 4)), std::vector<size_t>{});
 }
@@ -50,14 +50,14 @@ TEST_F(Segments, BeginWithTheirAnchors) {
 TEST_F(Segments, EveryParameterBeginsOnAUnitAndPaddingIsZero) {
   install_cpu_allocator();
   const ArenaScope scope;
-  const auto layers = layers_of({1, 31, 32, 33, 7});
+  const auto layers = layers_of({1, 255, 256, 257, 7});
   const auto layouts = lay_out_segments(layers, {}, 2);
   ASSERT_EQ(layouts.size(), 1u);
-  EXPECT_EQ(layouts[0].offsets, (std::vector<int64_t>{0, 32, 64, 96, 160}));
-  EXPECT_EQ(layouts[0].numel, 192);
+  EXPECT_EQ(layouts[0].offsets, (std::vector<int64_t>{0, 256, 512, 768, 1280}));
+  EXPECT_EQ(layouts[0].numel, 1536);
   const int64_t before = memory_stats().allocated_bytes;
   const std::vector<Segment> segments = allocate_segments(layouts, at::kBFloat16);
-  EXPECT_EQ(memory_stats().allocated_bytes - before, 192 * (2 + 4)) << "two buffers and nothing else";
+  EXPECT_EQ(memory_stats().allocated_bytes - before, 1536 * (2 + 4)) << "two buffers and nothing else";
   for (size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& parameter = parameters_[i];
     EXPECT_EQ(reinterpret_cast<uintptr_t>(parameter.value.data_ptr()) % 64, 0u);
@@ -65,20 +65,97 @@ TEST_F(Segments, EveryParameterBeginsOnAUnitAndPaddingIsZero) {
     parameter.value.fill_(static_cast<double>(i) + 1);
     parameter.main_grad.fill_(static_cast<double>(i) + 1);
   }
-  const double expected = 1 * 1 + 31 * 2 + 32 * 3 + 33 * 4 + 7 * 5;
+  const double expected = 1 * 1 + 255 * 2 + 256 * 3 + 257 * 4 + 7 * 5;
   EXPECT_EQ(segments[0].values.sum(at::kDouble).item<double>(), expected);
   EXPECT_EQ(segments[0].gradients.sum(at::kDouble).item<double>(), expected);
 }
 
+TEST_F(Segments, DivideIntoEqualPartsOfWholeUnits) {
+  const auto layers = layers_of({1, 300, 256, 700});
+  for (const int64_t parts : {1, 2, 3, 4, 8}) {
+    const auto layouts = lay_out_segments(layers, {}, 4, parts);
+    ASSERT_EQ(layouts.size(), 1u);
+    EXPECT_EQ(layouts[0].numel % (parts * kSegmentUnit), 0);
+    EXPECT_GE(layouts[0].numel, 256 + 512 + 256 + 768);
+    EXPECT_LT(layouts[0].numel, 256 + 512 + 256 + 768 + parts * kSegmentUnit);
+    for (int64_t part = 0; part < parts; ++part) {
+      const Segment segment = allocate_segments(layouts, at::kFloat, {.parts = parts, .part = part})[0];
+      EXPECT_EQ(segment.own.size() * parts, layouts[0].numel);
+      EXPECT_EQ(segment.own.begin, part * segment.own.size());
+      EXPECT_EQ(segment.own_values.data_ptr(), segment.values.const_data_ptr<float>() + segment.own.begin);
+      EXPECT_EQ(segment.own_gradients.data_ptr(),
+                segment.gradients.const_data_ptr<float>() + segment.own.begin);
+    }
+  }
+}
+
+TEST_F(Segments, OnlyAPartMayBeHeld) {
+  install_cpu_allocator();
+  const ArenaScope scope;
+  const auto layers = layers_of({512, 512});
+  const auto layouts = lay_out_segments(layers, {}, 2, 4);
+  const int64_t before = memory_stats().allocated_bytes;
+  std::vector<Segment> segments = allocate_segments(
+      layouts, at::kBFloat16, {.parts = 4, .part = 1, .only_own_values = true, .only_own_gradients = true});
+  Segment& segment = segments[0];
+  parameters_[0].value.fill_(1.0);
+  parameters_[1].value.fill_(2.0);
+  hold_own_values(segment);
+  EXPECT_EQ(memory_stats().allocated_bytes - before, 256 * (2 + 4));
+  EXPECT_FALSE(parameters_[0].value.defined());
+  EXPECT_FALSE(parameters_[0].main_grad.defined());
+  EXPECT_EQ(segment.own_values.sum(at::kDouble).item<double>(), 256.0) << "the second half of the first one";
+
+  segment.bind_gradients(empty_gradients(segment));
+  EXPECT_EQ(parameters_[1].main_grad.sizes(), at::IntArrayRef({512}));
+  segment.bind_gradients({});
+  EXPECT_FALSE(parameters_[1].main_grad.defined());
+  segment.bind_values(at::full({1024}, 3.0, at::kBFloat16));
+  EXPECT_EQ(parameters_[1].value.sum().item<double>(), 3.0 * 512);
+}
+
+TEST_F(Segments, WhatStandsApartHasItsOwnSegmentInTheGroupOfItsLayer) {
+  auto layers = layers_of({256, 256, 256, 256});
+  layers[0].apart = layers[0].parameters;
+  layers[3].parameters.push_back(layers_of({512})[0].parameters[0]);
+  layers[3].apart = {layers[3].parameters[1]};
+  const auto layouts = lay_out_segments(layers, {.bytes = 4 * 512}, 4);
+  std::vector<int32_t> groups;
+  std::vector<bool> apart;
+  for (const SegmentLayout& layout : layouts) {
+    groups.push_back(layout.group);
+    apart.push_back(layout.is_apart);
+  }
+  EXPECT_EQ(sizes(layouts), (std::vector<size_t>{1, 1, 2, 1}));
+  EXPECT_EQ(groups, (std::vector<int32_t>{0, 0, 1, 1}));
+  EXPECT_EQ(apart, (std::vector<bool>{true, false, false, true}));
+  EXPECT_EQ(layer_groups(layouts, 4), (std::vector<Range>{{0, 2}, {2, 4}}));
+  EXPECT_EQ(layer_groups({}, 3), (std::vector<Range>{{0, 3}}));
+}
+
 TEST_F(Segments, ATiedParameterSharesTheValueAndKeepsItsOwnGradient) {
   const auto layers = layers_of({8});
-  allocate_segments(lay_out_segments(layers, {}, 4), at::kFloat);
+  const auto segments = allocate_segments(lay_out_segments(layers, {}, 4), at::kFloat);
   Parameter user = declare_parameter({whole_tensor("layer0", {8})});
-  share_value(user, parameters_[0]);
+  const auto layout_of = [](Parameter& parameter) {
+    return SegmentLayout{.members = {&parameter}, .offsets = {0}, .numel = 256};
+  };
+  const Segment tied = allocate_tied_segment(layout_of(user), segments[0], {});
   EXPECT_EQ(user.value.data_ptr(), parameters_[0].value.data_ptr());
   EXPECT_NE(user.main_grad.data_ptr(), parameters_[0].main_grad.data_ptr());
+  EXPECT_EQ(tied.own_gradients.data_ptr(), user.main_grad.data_ptr());
   Parameter other = declare_parameter({whole_tensor("another", {8})});
-  EXPECT_THROW(share_value(other, parameters_[0]), InternalError);
+  EXPECT_THROW(allocate_tied_segment(layout_of(other), segments[0], {}), InternalError);
+}
+
+TEST_F(Segments, EndingGradientsNamesOneThatIsMissing) {
+  const auto layers = layers_of({8, 8});
+  const auto segments = allocate_segments(lay_out_segments(layers, {}, 4), at::kFloat);
+  parameters_[0].gradient_started = true;
+  EXPECT_THROW(segments[0].end_gradients(), InternalError);
+  parameters_[0].gradient_started = parameters_[1].gradient_started = true;
+  segments[0].end_gradients();
+  EXPECT_FALSE(parameters_[0].gradient_started || parameters_[1].gradient_started);
 }
 
 }  // namespace

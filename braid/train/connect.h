@@ -26,10 +26,14 @@ struct RankPlace {
   std::string gloo_interface = {};             ///< GLOO_SOCKET_IFNAME, or empty
 };
 
-/// This rank's groups, one for each axis in use.
+/// This rank's groups.
 struct RankGroups {
   mesh::Coordinates coordinates;
+  comm::Group world;  ///< all ranks, in their order
+  comm::Group mp;     ///< one for each axis
+  comm::Group sharding;
   comm::Group pipeline;
+  comm::Group dp;
   comm::BackendOptions backend;
 };
 

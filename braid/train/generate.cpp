@@ -51,7 +51,7 @@ LoadedModel load_model(const std::filesystem::path& directory) {
   LoadedModel loaded = {.config = config::load_model_config(directory.string()), .model = {}};
   const std::vector<layers::LayerSpec> layers = model::llama_spec(loaded.config).layers;
   const std::span<const layers::LayerSpec> whole(layers);
-  loaded.model = make_rank_model(std::span(&whole, 1), {}, at::TensorOptions().dtype(dtype_in(directory)));
+  loaded.model = make_rank_model(std::span(&whole, 1), {}, {}, dtype_in(directory));
   load_weights(loaded.model.parameters(), directory, layers);
   return loaded;
 }

@@ -17,14 +17,16 @@ class TokenFiles final : public MicrobatchSource {
   }
 
   std::vector<pipeline::Microbatch> train_step(int64_t step) const override {
-    const data::BatchReader reader(*datasets_.train(), {.microbatch_size = options_.train_microbatch,
-                                                        .microbatches = options_.microbatches});
+    const data::BatchReader reader(*datasets_.train(),
+                                   {.microbatch_size = options_.train_microbatch,
+                                    .microbatches = options_.microbatches * options_.data_ranks});
     return read(reader, step, options_.microbatches);
   }
 
   std::vector<pipeline::Microbatch> evaluation() const override {
-    const data::BatchReader reader(*datasets_.valid(), {.microbatch_size = options_.eval_microbatch,
-                                                        .microbatches = options_.eval_iterations});
+    const data::BatchReader reader(*datasets_.valid(),
+                                   {.microbatch_size = options_.eval_microbatch,
+                                    .microbatches = options_.eval_iterations * options_.data_ranks});
     return read(reader, 0, options_.eval_iterations);
   }
 
@@ -34,16 +36,17 @@ class TokenFiles final : public MicrobatchSource {
   static data::DatasetsOptions datasets_options(const SourceOptions& o) {
     data::DatasetsOptions wanted = {
         .input_dir = o.input_dir, .split = o.split, .sequence_length = o.sequence_tokens, .seed = o.seed};
-    if (o.max_steps > 0) wanted.train_samples = o.train_microbatch * o.microbatches * o.max_steps;
-    if (o.eval_iterations > 0) wanted.valid_samples = o.eval_microbatch * o.eval_iterations * o.evaluations;
+    if (o.max_steps > 0)
+      wanted.train_samples = o.train_microbatch * o.microbatches * o.data_ranks * o.max_steps;
+    if (o.eval_iterations > 0)
+      wanted.valid_samples = o.eval_microbatch * o.eval_iterations * o.data_ranks * o.evaluations;
     return wanted;
   }
 
-  static std::vector<pipeline::Microbatch> read(const data::BatchReader& reader, int64_t step,
-                                                int64_t count) {
+  std::vector<pipeline::Microbatch> read(const data::BatchReader& reader, int64_t step, int64_t count) const {
     std::vector<pipeline::Microbatch> microbatches;
     for (int64_t i = 0; i < count; ++i) {
-      data::Batch batch = reader.microbatch(step, i);
+      data::Batch batch = reader.microbatch(step, i * options_.data_ranks + options_.data_rank);
       microbatches.push_back({.tokens = std::move(batch.tokens), .labels = std::move(batch.labels)});
     }
     return microbatches;
@@ -59,7 +62,8 @@ class RandomTokens final : public MicrobatchSource {
 
   std::vector<pipeline::Microbatch> train_step(int64_t step) const override {
     const uint64_t key = seed_for(static_cast<uint64_t>(options_.seed), "train");
-    return make(key, step * options_.microbatches, options_.microbatches, options_.train_microbatch);
+    return make(key, step * options_.microbatches * options_.data_ranks, options_.microbatches,
+                options_.train_microbatch);
   }
 
   std::vector<pipeline::Microbatch> evaluation() const override {
@@ -77,7 +81,8 @@ class RandomTokens final : public MicrobatchSource {
     for (int64_t i = 0; i < count; ++i) {
       at::Tensor text = at::empty({sequences, length}, at::kLong);
       auto* tokens = text.mutable_data_ptr<int64_t>();
-      const auto begin = static_cast<uint64_t>((first + i) * sequences * length);
+      const auto begin =
+          static_cast<uint64_t>((first + i * options_.data_ranks + options_.data_rank) * sequences * length);
       for (int64_t t = 0; t < sequences * length; ++t) {
         tokens[t] = philox(key, begin + static_cast<uint64_t>(t))[0] % options_.vocabulary;
       }

@@ -9,7 +9,8 @@
 
 namespace braid::train {
 
-/// Microbatches by number. The same on every rank that asks; local.
+/// Microbatches by number. A step has as many for each data rank as options say; data rank r of D takes those
+/// numbered r, r + D, ... in it, as Megatron's and PaddleNLP's samplers do. Local.
 class MicrobatchSource {
  public:
   virtual ~MicrobatchSource() = default;
@@ -32,10 +33,13 @@ struct SourceOptions {
   int64_t sequence_tokens = 0;
   int64_t train_microbatch = 1;  ///< sequences per microbatch
   int64_t eval_microbatch = 1;
-  int64_t microbatches = 1;     ///< per step
-  int64_t eval_iterations = 0;  ///< microbatches of an evaluation; 0: no validation part is needed
-  int64_t max_steps = 0;        ///< 0: no training part is needed
-  int64_t evaluations = 0;      ///< of the run; with PaddleNLP's sample counts they size the validation part
+  int64_t microbatches = 1;  ///< per step and data rank
+  int64_t eval_iterations =
+      0;                  ///< microbatches of an evaluation, per data rank; 0: no validation part is needed
+  int64_t max_steps = 0;  ///< 0: no training part is needed
+  int64_t data_rank = 0;  ///< the one whose microbatches are wanted
+  int64_t data_ranks = 1;
+  int64_t evaluations = 0;  ///< of the run; with PaddleNLP's sample counts they size the validation part
   int32_t check_threads =
       0;  ///< check every token id against the vocabulary with so many threads; 0: not on this rank
 };

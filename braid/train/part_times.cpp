@@ -32,12 +32,13 @@ double time_of(c10::Device device, Work&& work) {
 
 /// F, B and W of a layer. `is_first`: its input is the microbatch.
 StageTimes time_layer(const layers::LayerSpec& spec, bool is_first, const pipeline::Microbatch& microbatch,
-                      const pipeline::ActivationSpec& activation) {
+                      const pipeline::ActivationSpec& activation, const layers::Placement& place) {
   const c10::Device device = activation.options.device();
   const std::span<const layers::LayerSpec> stage(&spec, 1);
-  const RankModel model = make_rank_model(std::span(&stage, 1), {}, activation.options);
+  const RankModel model =
+      make_rank_model(std::span(&stage, 1), {}, place, c10::typeMetaToScalarType(activation.options.dtype()));
   model::initialise(model.parameters(), {});
-  pipeline::LayerChunk chunk(model.stages.front().layers);
+  pipeline::LayerChunk chunk(model.stages.front().layers, model.stages.front().groups);
   const bool is_loss = model.stages.front().layers.back()->as_loss_layer() != nullptr;
   const auto hidden = [&] {
     return at::ones({activation.sequences, activation.sequence_tokens, activation.hidden},
@@ -48,9 +49,9 @@ StageTimes time_layer(const layers::LayerSpec& spec, bool is_first, const pipeli
     const at::Tensor x = is_first ? microbatch.tokens : hidden();
     at::Tensor dy = is_loss ? at::Tensor() : hidden();
     layers::Loss loss;
-    const double f = time_of(device, [&] { chunk.forward(0, x, microbatch.labels, 1.0, loss); });
-    const double b = time_of(device, [&] { chunk.backward_input(0, std::move(dy)); });
-    const double w = time_of(device, [&] { chunk.backward_weight(0); });
+    const double f = time_of(device, [&] { chunk.forward({}, x, microbatch.labels, 1.0, loss); });
+    const double b = time_of(device, [&] { chunk.backward_input({}, std::move(dy)); });
+    const double w = time_of(device, [&] { chunk.backward_weight({}); });
     if (i == 0) continue;
     forward.push_back(f);
     backward_input.push_back(b);
@@ -81,21 +82,22 @@ double time_message(const pipeline::ActivationSpec& activation, comm::Communicat
 }  // namespace
 
 PartTimes measure_parts(std::span<const layers::LayerSpec> layers, const pipeline::Microbatch& microbatch,
-                        const pipeline::ActivationSpec& activation, comm::Communicator& pipeline) {
+                        const pipeline::ActivationSpec& activation, const layers::Placement& place,
+                        comm::Communicator& world) {
   const at::NoGradGuard no_grad;
   PartTimes times;
   for (const layers::LayerSpec& layer : layers) {
     if (times.kinds.contains(layer.kind)) continue;
-    times.kinds[layer.kind] = time_layer(layer, &layer == &layers.front(), microbatch, activation);
+    times.kinds[layer.kind] = time_layer(layer, &layer == &layers.front(), microbatch, activation, place);
   }
-  times.communication = Seconds(time_message(activation, pipeline));
+  times.communication = Seconds(time_message(activation, world));
   std::vector<Seconds*> all = {&times.communication};
   for (auto& [kind, of_kind] : times.kinds) {
     all.insert(all.end(), {&of_kind.forward, &of_kind.backward_input, &of_kind.backward_weight});
   }
   at::Tensor mine = at::empty({std::ssize(all)}, at::kDouble);
   for (size_t i = 0; i < all.size(); ++i) mine.mutable_data_ptr<double>()[i] = all[i]->count();
-  const at::Tensor gathered = pipeline.all_gather(mine.to(activation.options.device())).wait().cpu();
+  const at::Tensor gathered = world.all_gather(mine.to(activation.options.device())).wait().cpu();
   for (size_t i = 0; i < all.size(); ++i) {
     std::vector<double> of_ranks;
     for (const at::Tensor& values : gathered.unbind()) of_ranks.push_back(values.const_data_ptr<double>()[i]);

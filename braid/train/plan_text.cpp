@@ -28,8 +28,14 @@ StepPrediction predict(const RunPlan& plan) {
 
 int64_t parameters_of_model(const RunPlan& plan) {
   int64_t sum = 0;
-  for (const RankPlan& rank : plan.ranks) sum += rank.parameters;
-  return plan.tied && !plan.tied->is_local() ? sum - plan.tied->numel() : sum;
+  for (const layers::LayerSpec& spec : plan.model.layers) {
+    const std::unique_ptr<layers::Layer> layer = layers::make_without_data(spec);
+    for (const tensor::Parameter* parameter : layers::parameters_of(*layer)) {
+      for (const tensor::TensorSlice& slice : parameter->slices) sum += slice.numel();
+    }
+  }
+  if (plan.tied) sum -= plan.tied->whole_numel();
+  return sum;
 }
 
 /// "1 embedding, 8 attention, 8 mlp, 1 head".
@@ -85,31 +91,76 @@ std::string stages_text(const std::vector<int32_t>& stages) {
 
 std::string size_text(int64_t bytes) { return bytes_text(static_cast<uint64_t>(bytes)); }
 
-constexpr std::array kColumns = {"weights",          "gradients", "optimizer states",
-                                 "kept activations", "buffers",   "sum"};
+struct Column {
+  const char* name;
+  int64_t PlannedMemory::*bytes;
+};
 
-std::array<int64_t, kColumns.size()> columns_of(const PlannedMemory& memory) {
-  return {memory.weights,          memory.gradients, memory.optimizer_states,
-          memory.kept_activations, memory.buffers,   memory.sum()};
+/// What a memory table shows, but for the sum.
+std::vector<Column> columns_of(const RunPlan& plan) {
+  std::vector<Column> columns = {{"weights", &PlannedMemory::weights},
+                                 {"gradients", &PlannedMemory::gradients},
+                                 {"optimizer states", &PlannedMemory::optimizer_states},
+                                 {"kept activations", &PlannedMemory::kept_activations},
+                                 {"buffers", &PlannedMemory::buffers}};
+  if (plan.step.data.is_on()) columns.push_back({"segments", &PlannedMemory::segments});
+  return columns;
+}
+
+std::string_view precision_name(config::Precision precision) {
+  switch (precision) {
+    case config::Precision::kFloat32:
+      return "float32";
+    case config::Precision::kBfloat16:
+      return "bfloat16";
+    case config::Precision::kFloat16:
+      return "float16";
+  }
+  return "";
+}
+
+/// A place in RunPlan::ranks, and what it is called.
+struct ShownRank {
+  size_t index = 0;
+  std::string name;
+};
+
+/// What ranks of a pipeline alone are called is "rank 1"; with other axes "pp 1" stands for all data ranks,
+/// and for all mp ranks that differ in nothing from the first.
+std::string name_of_rank(const RunPlan& plan, int32_t pp, int32_t mp) {
+  if (plan.strategy.mesh.world_size() == plan.strategy.mesh.pp) return cat("rank ", pp);
+  return mp == 0 ? cat("pp ", pp) : cat("pp ", pp, " mp ", mp);
+}
+
+std::vector<ShownRank> shown_ranks(const RunPlan& plan) {
+  std::vector<ShownRank> shown;
+  const int32_t degree = plan.strategy.mesh.mp;
+  for (int32_t pp = 0; pp < plan.strategy.mesh.pp; ++pp) {
+    const RankPlan& first = plan.rank_at({.pp = pp});
+    for (int32_t mp = 0; mp < degree; ++mp) {
+      const RankPlan& mine = plan.rank_at({.mp = mp, .pp = pp});
+      const bool is_new = mp == 0 || mine.parameters != first.parameters || mine.memory != first.memory;
+      if (is_new) shown.push_back({static_cast<size_t>(pp * degree + mp), name_of_rank(plan, pp, mp)});
+    }
+  }
+  return shown;
 }
 
 void add_memory_table(const RunPlan& plan, std::vector<std::string>& lines) {
-  constexpr size_t kWidth = 12;
+  static constexpr size_t kLeast = 12;
+  const std::vector<Column> columns = columns_of(plan);
   const auto right = [](const std::string& text, size_t width) {
     return std::string(width > text.size() ? width - text.size() : 0, ' ') + text;
   };
+  const auto width = [](std::string_view name) { return std::max(kLeast, name.size() + 2); };
   std::string header = right("memory", 9);
-  for (const char* column : kColumns) {
-    header += right(column, std::max(kWidth, std::string_view(column).size() + 2));
-  }
-  lines.push_back(header);
-  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    std::string line = right(cat("rank ", rank), 9);
-    const auto values = columns_of(plan.ranks[rank].memory);
-    for (size_t i = 0; i < values.size(); ++i) {
-      line += right(size_text(values[i]), std::max(kWidth, std::string_view(kColumns[i]).size() + 2));
-    }
-    lines.push_back(line);
+  for (const Column& column : columns) header += right(column.name, width(column.name));
+  lines.push_back(header + right("sum", kLeast));
+  for (const auto& [index, name] : shown_ranks(plan)) {
+    const PlannedMemory& memory = plan.ranks[index].memory;
+    std::string line = right(name, 9);
+    for (const Column& column : columns) line += right(size_text(memory.*column.bytes), width(column.name));
+    lines.push_back(line + right(size_text(memory.sum()), kLeast));
   }
   for (const std::string& kind : plan.kinds_of_unknown_memory) {
     lines.push_back(cat("not in it: what layers of kind ", kind,
@@ -142,15 +193,23 @@ std::string_view kind_key(comm::MessageKind kind) {
 }
 
 void add_messages(const RunPlan& plan, std::vector<std::string>& lines) {
-  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    for (const auto& [route, tally] : plan.ranks[rank].messages.tallies) {
+  for (const auto& [index, name] : shown_ranks(plan)) {
+    for (const auto& [route, tally] : plan.ranks[index].messages.tallies) {
       if (route.direction != comm::Direction::kSend) continue;  // each is received where it is sent to
-      lines.push_back(cat("messages a step: rank ", rank, " to rank ", route.peer, ": ",
+      lines.push_back(cat("messages a step: ", name, " to ", name_of_rank(plan, route.peer, 0), ": ",
                           kind_text(route.kind, tally.count), " of ", size_text(tally.bytes / tally.count)));
     }
   }
-  const int64_t numbers = step_exchange_numel(plan);
-  lines.push_back(plan.ranks.size() == 1
+  for (const auto& [index, name] : shown_ranks(plan)) {
+    for (const auto& [axis, traffic] : plan.ranks[index].collectives) {
+      for (const auto& [collective, tally] : traffic.tallies) {
+        lines.push_back(cat("messages a step: ", name, " over ", mesh::to_string(axis), ": ", tally.count,
+                            " x ", comm::name_of(collective), ", ", size_text(tally.bytes), " sent"));
+      }
+    }
+  }
+  const int64_t numbers = kStepExchangeNumel;
+  lines.push_back(plan.strategy.mesh.world_size() == 1
                       ? std::string("messages a step: none, there is one rank")
                       : cat("messages a step: among all ranks: 1 all-gather of ", counted(numbers, "number"),
                             " (", size_text(8 * numbers), ") from each"));
@@ -161,29 +220,29 @@ void add_messages(const RunPlan& plan, std::vector<std::string>& lines) {
 std::vector<std::string> plan_text(const RunPlan& plan) {
   const config::TrainingOptions& training = plan.training;
   std::vector<std::string> lines;
-  lines.push_back(cat("model: ", counted(parameters_of_model(plan), "parameter"), " in ",
-                      counted(std::ssize(plan.model.layers), "layer"), " (", kinds_text(plan), "), ",
-                      training.precision == config::Precision::kBfloat16
-                          ? "bfloat16 with float32 master weights"
-                          : "float32"));
+  lines.push_back(
+      cat("model: ", counted(parameters_of_model(plan), "parameter"), " in ",
+          counted(std::ssize(plan.model.layers), "layer"), " (", kinds_text(plan), "), ",
+          precision_name(training.precision),
+          training.precision == config::Precision::kFloat32 ? "" : " with float32 master weights"));
   lines.push_back(cat("ranks: ", mesh::to_string(plan.strategy.mesh)));
   const bool trains = training.max_steps > 0;
   if (trains) {
     lines.push_back(cat("schedule: ", plan.compute.name, ", ",
                         counted(training.microbatches, "microbatch", "microbatches"), " of ",
                         training.microbatch_sequences, " x ", training.sequence_tokens, " tokens a step, ",
-                        counted(training.samples_per_step(), "sample"), " a step"));
+                        counted(plan.samples_per_step(), "sample"), " a step"));
     lines.push_back(step_text(plan));
   }
-  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    const RankPlan& mine = plan.ranks[rank];
+  for (const auto& [index, name] : shown_ranks(plan)) {
+    const RankPlan& mine = plan.ranks[index];
     std::string layers;
     for (const int32_t stage : mine.stages) {
       const std::span<const layers::LayerSpec> held = plan.layers_of(stage);
       layers += cat(layers.empty() ? "" : ", ", held.front().name, " to ", held.back().name);
     }
-    lines.push_back(cat("rank ", rank, ": ", stages_text(mine.stages), " of ", plan.stages(), " (", layers,
-                        "), ", counted(mine.parameters, "parameter")));
+    lines.push_back(cat(name, ": ", stages_text(mine.stages), " of ", plan.stages(), " (", layers, "), ",
+                        counted(mine.parameters, "parameter")));
   }
   if (!trains) return lines;
   add_memory_table(plan, lines);
@@ -211,6 +270,15 @@ std::string plan_json(const RunPlan& plan) {
                           {"count", tally.count},
                           {"bytes", tally.bytes}});
     }
+    Json collectives = Json::array();
+    for (const auto& [axis, traffic] : rank.collectives) {
+      for (const auto& [collective, tally] : traffic.tallies) {
+        collectives.push_back({{"axis", mesh::to_string(axis)},
+                               {"collective", comm::name_of(collective)},
+                               {"count", tally.count},
+                               {"bytes", tally.bytes}});
+      }
+    }
     const PlannedMemory& memory = rank.memory;
     ranks.push_back({{"stages", std::move(stages)},
                      {"parameters", rank.parameters},
@@ -220,13 +288,15 @@ std::string plan_json(const RunPlan& plan) {
                        {"optimizer_states", memory.optimizer_states},
                        {"kept_activations", memory.kept_activations},
                        {"buffers", memory.buffers},
+                       {"segments", memory.segments},
                        {"sum", memory.sum()}}},
-                     {"messages", std::move(messages)}});
+                     {"messages", std::move(messages)},
+                     {"collectives", std::move(collectives)}});
   }
   const mesh::MeshShape& mesh = plan.strategy.mesh;
   const Json json = {
       {"parameters", parameters_of_model(plan)},
-      {"precision", plan.training.precision == config::Precision::kBfloat16 ? "bfloat16" : "float32"},
+      {"precision", precision_name(plan.training.precision)},
       {"mesh", {{"mp", mesh.mp}, {"sharding", mesh.sharding}, {"pp", mesh.pp}, {"dp", mesh.dp}}},
       {"schedule", plan.compute.name},
       {"microbatches", plan.training.microbatches},
@@ -236,7 +306,8 @@ std::string plan_json(const RunPlan& plan) {
         {"step_time", step.step_time.count()},
         {"interval", step.interval.count()},
         {"bubble_rate", step.bubble_rate}}},
-      {"all_gather_bytes", plan.ranks.size() > 1 ? 8 * step_exchange_numel(plan) : 0},
+      {"sharding_stage", plan.strategy.sharding_stage},
+      {"all_gather_bytes", mesh.world_size() > 1 ? 8 * kStepExchangeNumel : 0},
       {"kinds_of_unknown_memory", plan.kinds_of_unknown_memory},
       {"ranks", std::move(ranks)}};
   return json.dump();

@@ -44,11 +44,11 @@ TEST(PlanText, OfAPipelineOfTwo) {
           "rank 0: stage 0 of 2 (model.embed_tokens to model.layers.0.mlp), 9792 parameters",
           "rank 1: stage 1 of 2 (model.layers.1.self_attn to lm_head), 9824 parameters",
           "   memory     weights   gradients  optimizer states  kept activations     buffers         sum",
-          "   rank 0   38.25 KiB   38.25 KiB         76.50 KiB         81.50 KiB   13.00 KiB  247.50 KiB",
-          "   rank 1   38.38 KiB   38.38 KiB         76.75 KiB         48.62 KiB   13.00 KiB  215.12 KiB",
+          "   rank 0   40.00 KiB   40.00 KiB         80.00 KiB         81.50 KiB   13.00 KiB  254.50 KiB",
+          "   rank 1   41.00 KiB   41.00 KiB         82.00 KiB         48.62 KiB   13.00 KiB  225.62 KiB",
           "messages a step: rank 0 to rank 1: 4 activations of 4.00 KiB",
           "messages a step: rank 1 to rank 0: 4 gradients of 4.00 KiB",
-          "messages a step: among all ranks: 1 all-gather of 15 numbers (120 B) from each"));
+          "messages a step: among all ranks: 1 all-gather of 143 numbers (1.12 KiB) from each"));
 }
 
 TEST(PlanText, SaysWhatATiedWeightCosts) {
@@ -89,7 +89,7 @@ TEST(PlanJson, HasTheNumbersOfTheText) {
   EXPECT_EQ(json["step"]["times"], "given");
   EXPECT_EQ(json["step"]["step_time"], 15) << "(m + p - 1) (F + B + W)";
   EXPECT_EQ(json["step"]["bubble_rate"], 0.2);
-  EXPECT_EQ(json["all_gather_bytes"], 8 * step_exchange_numel(plan));
+  EXPECT_EQ(json["all_gather_bytes"], 8 * kStepExchangeNumel);
   ASSERT_EQ(json["ranks"].size(), plan.ranks.size());
   for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
     const auto& written = json["ranks"][rank];

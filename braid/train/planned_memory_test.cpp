@@ -43,7 +43,7 @@ class MemoryWitness final : public pipeline::Observer {
   MemoryWitness(const Trainer& trainer, int64_t before)
       : trainer_(trainer),
         plan_(trainer.plan()),
-        mine_(plan_.ranks[static_cast<size_t>(trainer.rank())]),
+        mine_(plan_.rank_at(trainer.coordinates())),
         before_(before) {
     const int64_t element_bytes = plan_.training.precision == config::Precision::kBfloat16 ? 2 : 4;
     message_bytes_ = kSequences * kTokens * plan_.model.hidden * element_bytes;
@@ -119,10 +119,9 @@ void run_rank(Trainer::Options options) {
     trainer.observe(nullptr);
     EXPECT_EQ(witness.most_travelling(),
               schedule::peak_handovers(trainer.plan().step)[static_cast<size_t>(trainer.rank())]);
-    EXPECT_EQ(witness.most_kept(),
-              trainer.plan().ranks[static_cast<size_t>(trainer.rank())].memory.kept_activations);
+    EXPECT_EQ(witness.most_kept(), trainer.plan().rank_at(trainer.coordinates()).memory.kept_activations);
   }
-  trainer.pipeline().barrier().wait();
+  trainer.world().barrier().wait();
 }
 
 class PlannedMemoryOf : public ::testing::TestWithParam<std::tuple<int, bool>> {};

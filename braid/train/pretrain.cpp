@@ -38,6 +38,10 @@ c10::Device device_of(const PretrainJob& job) {
 std::unique_ptr<MicrobatchSource> open_source(const PretrainJob& job) {
   const config::RunOptions& o = job.options;
   const config::TrainingOptions& training = o.training;
+  const mesh::MeshShape& mesh = o.strategy.mesh;
+  mesh::validate(mesh, job.world.world_size);
+  const mesh::Coordinates place = mesh::coordinates_of(mesh, job.world.rank);
+  const int64_t data_rank = int64_t{mesh.sharding} * place.dp + place.sharding;
   // After every evaluation_steps, and at the end.
   const int64_t evaluations = training.max_steps / o.evaluation_steps + 1;
   const SourceOptions options = {.input_dir = o.input_dir.value_or(""),
@@ -50,6 +54,8 @@ std::unique_ptr<MicrobatchSource> open_source(const PretrainJob& job) {
                                  .microbatches = training.microbatches,
                                  .eval_iterations = o.evaluation_microbatches,
                                  .max_steps = training.max_steps,
+                                 .data_rank = data_rank,
+                                 .data_ranks = int64_t{mesh.sharding} * mesh.dp,
                                  .evaluations = evaluations,
                                  .check_threads = job.world.local_rank == 0 ? at::get_num_threads() : 0};
   return o.input_dir ? open_token_files(options) : make_random_tokens(options);
@@ -101,7 +107,7 @@ class Run {
  public:
   Run(const PretrainJob& job, const MicrobatchSource& source, Trainer& trainer)
       : job_(job), source_(source), trainer_(trainer) {
-    if (trainer_.rank() != 0) return;
+    if (trainer_.world().index() != 0) return;
     const std::filesystem::path path = std::filesystem::path(job.options.output_dir) / "metrics.jsonl";
     metrics_.open(path, std::ios::trunc);
     require<DataError>(metrics_.good(), "cannot write ", path.string());
@@ -110,7 +116,7 @@ class Run {
   void describe() const;
   void train();
   void evaluate();
-  void export_model() const;
+  void export_model();
 
   const PretrainSummary& summary() const { return summary_; }
 
@@ -136,8 +142,8 @@ class Run {
 
 void Run::describe() const {
   for (const std::string& line : plan_text(trainer_.plan())) job_.reporter.line(line);
-  job_.reporter.line(
-      cat("this is rank ", trainer_.rank(), ", with ", counted(at::get_num_threads(), "compute thread")));
+  job_.reporter.line(cat("this is rank ", trainer_.world().index(), ", with ",
+                         counted(at::get_num_threads(), "compute thread")));
   for (const std::string& line : source_.describe()) job_.reporter.line(line);
 }
 
@@ -152,12 +158,12 @@ void Run::evaluate() {
   const auto begin = Clock::now();
   const std::vector<pipeline::Microbatch> microbatches = source_.evaluation();
   const Evaluation evaluation = trainer_.evaluate(microbatches);
-  const report::EvalMetrics metrics = {
-      .global_step = summary_.steps,
-      .loss = evaluation.loss,
-      .tokens = evaluation.tokens,
-      .samples = job_.options.training.evaluation_sequences * std::ssize(microbatches),
-      .elapsed = Clock::now() - begin};
+  const report::EvalMetrics metrics = {.global_step = summary_.steps,
+                                       .loss = evaluation.loss,
+                                       .tokens = evaluation.tokens,
+                                       .samples = job_.options.training.evaluation_sequences *
+                                                  std::ssize(microbatches) * trainer_.plan().data_ranks(),
+                                       .elapsed = Clock::now() - begin};
   summary_.eval_losses.push_back(metrics.loss);
   job_.reporter.line(report::log_line(metrics));
   append_metrics(report::to_json(metrics));
@@ -170,6 +176,13 @@ void Run::report(const StepOutcome& outcome) {
   metrics.grad_norm = outcome.grad_norm;
   metrics.tokens = outcome.tokens;
   metrics.memory = outcome.memory;
+  metrics.skipped = outcome.skipped;
+  metrics.loss_scale = outcome.loss_scale;
+  if (outcome.skipped) {
+    job_.reporter.line(cat("step ", outcome.step,
+                           " was skipped: its gradients overflowed at a loss scale of ",
+                           to_text(*outcome.loss_scale)));
+  }
   append_metrics(report::to_json(metrics));
   job_.reporter.step(metrics, max_steps);
   summary_.losses.push_back(outcome.loss);
@@ -208,7 +221,7 @@ void Run::run_step(int64_t step) {
 }
 
 void Run::write_timeline(const ActionRecorder& recorder, int64_t step) {
-  const report::Timeline timeline = gather_timeline(recorder, trainer_.plan().step, trainer_.pipeline());
+  const report::Timeline timeline = gather_timeline(recorder, trainer_.plan().step, trainer_.world());
   if (trainer_.rank() != 0) return;
   const std::filesystem::path folder = std::filesystem::path(job_.options.output_dir) / "profile";
   job_.reporter.line(cat("step ", step, ": ", write_profile(timeline, folder, step)));
@@ -218,9 +231,9 @@ void Run::train() {
   const config::RunOptions& o = job_.options;
   const RunPlan& plan = trainer_.plan();
   interval_.emplace(report::RunShape{.max_steps = o.training.max_steps,
-                                     .samples_per_step = o.training.samples_per_step(),
-                                     .ranks = trainer_.pipeline().size(),
-                                     .rank = trainer_.rank(),
+                                     .samples_per_step = plan.samples_per_step(),
+                                     .ranks = trainer_.world().size(),
+                                     .rank = trainer_.world().index(),
                                      .flops_per_token = flops_per_token(plan)});
   const auto begin = Clock::now();
   for (int64_t step = 1; step <= o.training.max_steps && !summary_.stopped; ++step) {
@@ -241,19 +254,22 @@ void Run::report_whole_training(Seconds elapsed) const {
                           ? 0.0
                           : std::accumulate(summary_.losses.begin(), summary_.losses.end(), 0.0) /
                                 static_cast<double>(summary_.losses.size());
-  const int64_t samples = summary_.steps * job_.options.training.samples_per_step();
+  const int64_t samples = summary_.steps * trainer_.plan().samples_per_step();
   job_.reporter.line(cat("train_runtime: ", fixed(elapsed.count(), 4),
                          ", train_samples_per_second: ", fixed(per_second(samples), 4),
                          ", train_steps_per_second: ", fixed(per_second(summary_.steps), 4),
                          ", train_loss: ", fixed(mean, 8)));
-  job_.reporter.line(cat("Effective Tokens per second: ", fixed(per_second(train_tokens_), 2),
-                         ", ips: ", fixed(per_second(train_tokens_) / trainer_.pipeline().size(), 2),
-                         " tokens/s/device"));
+  job_.reporter.line(cat("Effective Tokens per second: ", fixed(per_second(train_tokens_), 2), ", ips: ",
+                         fixed(per_second(train_tokens_) / trainer_.world().size(), 2), " tokens/s/device"));
 }
 
-void Run::export_model() const {
+void Run::export_model() {
   const std::filesystem::path directory = std::filesystem::path(job_.options.output_dir) / "hf";
-  export_weights(trainer_.parameters(), directory, job_.model, trainer_.pipeline());
+  trainer_.gather_values();
+  std::vector<tensor::SliceValues> tensors = whole_tensors(trainer_.parameters(), trainer_.mp());
+  if (trainer_.data_rank() != 0) tensors.clear();  // data ranks have the same: the first writes them
+  export_weights(tensors, directory, job_.model, trainer_.world());
+  trainer_.release_values();
   job_.reporter.line(cat("model exported to ", directory.string()));
 }
 
@@ -262,6 +278,9 @@ void Run::export_model() const {
 PretrainSummary pretrain(const PretrainJob& job) {
   const config::RunOptions& o = job.options;
   const bool evaluates = o.evaluation_microbatches > 0;
+  require<ConfigError>(!o.profiled_steps || o.strategy.mesh.world_size() == o.strategy.mesh.pp,
+                       "--profile_steps measures pipelines alone, but the ranks are ",
+                       mesh::to_string(o.strategy.mesh), ": omit it, or run without mp, sharding and dp");
   const std::unique_ptr<MicrobatchSource> source = open_source(job);
   Trainer trainer(trainer_options(job));
   Run run(job, *source, trainer);
@@ -269,7 +288,7 @@ PretrainSummary pretrain(const PretrainJob& job) {
   if (o.training.max_steps > 0) run.train();
   if (evaluates && !run.summary().stopped) run.evaluate();
   if (o.exports_model) run.export_model();
-  trainer.pipeline().barrier().wait();  // nobody leaves while a neighbour still waits for its last message
+  trainer.world().barrier().wait();  // nobody leaves while a neighbour still waits for its last message
   return run.summary();
 }
 

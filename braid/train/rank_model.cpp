@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "braid/base/error.h"
+
 namespace braid::train {
 namespace {
 
@@ -31,37 +33,85 @@ bool RankModel::is_user(const tensor::Parameter& parameter) const {
   return std::ranges::any_of(local_ties, [&](const LocalTie& tie) { return tie.user == &parameter; });
 }
 
+tensor::Segment& RankModel::segment_of(const tensor::Parameter& parameter) {
+  for (StageModel& stage : stages) {
+    for (std::vector<tensor::Segment>* segments : {&stage.segments, &stage.tied_segments}) {
+      for (tensor::Segment& segment : *segments) {
+        if (segment.layout.members.front() == &parameter) return segment;
+      }
+    }
+  }
+  throw InternalError(cat("parameter ", parameter.name, " has no segment of its own"));
+}
+
+std::vector<tensor::Range> RankLayout::Stage::groups() const {
+  std::vector<tensor::SegmentLayout> all = segments;
+  all.insert(all.end(), tied_segments.begin(), tied_segments.end());
+  std::ranges::stable_sort(all, {}, &tensor::SegmentLayout::group);
+  return tensor::layer_groups(all, std::ssize(layers));
+}
+
 RankLayout lay_out_rank(std::span<const std::span<const layers::LayerSpec>> stages,
-                        const tensor::SegmentCut& cut, int64_t element_bytes, c10::Device device) {
+                        const LayoutOptions& options, int64_t element_bytes, const layers::Placement& place) {
   RankLayout result;
   std::vector<tensor::Parameter*> owners;
   for (const std::span<const layers::LayerSpec> specs : stages) {
     RankLayout::Stage& stage = result.stages.emplace_back();
-    for (const layers::LayerSpec& spec : specs) stage.layers.push_back(spec.make(device));
+    for (const layers::LayerSpec& spec : specs) stage.layers.push_back(layers::make_layer(spec, place));
     std::vector<tensor::LayerParameters> by_layer = layers::parameters_by_layer(stage.layers, specs);
     for (tensor::LayerParameters& layer : by_layer) {
-      std::erase_if(layer.parameters, [&](tensor::Parameter* parameter) {
-        tensor::Parameter* owner = owner_of(*parameter, owners);
-        if (owner != nullptr) result.local_ties.push_back({.owner = owner, .user = parameter});
-        return owner != nullptr;
-      });
-      owners.insert(owners.end(), layer.parameters.begin(), layer.parameters.end());
+      for (tensor::Parameter* parameter : layer.parameters) {
+        const bool is_apart = parameter->slices.front().name == options.tied ||
+                              (options.forward_gradients_apart && parameter->gradient_in_forward);
+        if (is_apart) layer.apart.push_back(parameter);
+      }
     }
-    stage.segments = tensor::lay_out_segments(by_layer, cut, element_bytes);
+    for (tensor::SegmentLayout& segment :
+         tensor::lay_out_segments(by_layer, options.cut, element_bytes, options.parts)) {
+      tensor::Parameter* const first = segment.members.front();
+      tensor::Parameter* const owner = owner_of(*first, owners);
+      if (owner != nullptr) {
+        result.local_ties.push_back({.owner = owner, .user = first});
+        stage.tied_segments.push_back(std::move(segment));
+      } else {
+        owners.insert(owners.end(), segment.members.begin(), segment.members.end());
+        stage.segments.push_back(std::move(segment));
+      }
+    }
   }
   return result;
 }
 
-RankModel make_rank_model(std::span<const std::span<const layers::LayerSpec>> stages,
-                          const tensor::SegmentCut& cut, at::TensorOptions options) {
-  RankLayout layout =
-      lay_out_rank(stages, cut, static_cast<int64_t>(options.dtype().itemsize()), options.device());
-  RankModel result = {.stages = {}, .local_ties = std::move(layout.local_ties)};
-  for (RankLayout::Stage& stage : layout.stages) {
-    result.stages.push_back(
-        {.layers = std::move(stage.layers), .segments = tensor::allocate_segments(stage.segments, options)});
+void hold_own_values(RankModel& model) {
+  for (StageModel& stage : model.stages) {
+    for (tensor::Segment& segment : stage.segments) tensor::hold_own_values(segment);
   }
-  for (const LocalTie& tie : result.local_ties) tensor::share_value(*tie.user, *tie.owner);
+  for (const LocalTie& tie : model.local_ties) {
+    tensor::Segment& user = model.segment_of(*tie.user);
+    user.bind_values({});
+    user.own_values = model.segment_of(*tie.owner).own_values;
+  }
+}
+
+RankModel make_rank_model(std::span<const std::span<const layers::LayerSpec>> stages,
+                          const LayoutOptions& layout, const layers::Placement& place, at::ScalarType dtype,
+                          const tensor::SegmentHolding& holding) {
+  const at::TensorOptions options = at::TensorOptions(place.device).dtype(dtype);
+  RankLayout laid_out = lay_out_rank(stages, layout, static_cast<int64_t>(c10::elementSize(dtype)), place);
+  RankModel result = {.stages = {}, .local_ties = std::move(laid_out.local_ties)};
+  for (RankLayout::Stage& stage : laid_out.stages) {
+    StageModel& made = result.stages.emplace_back();
+    made.groups = stage.groups();
+    made.segments = tensor::allocate_segments(stage.segments, options, holding);
+    made.layers = std::move(stage.layers);
+  }
+  for (size_t i = 0; i < laid_out.stages.size(); ++i) {
+    for (const tensor::SegmentLayout& user : laid_out.stages[i].tied_segments) {
+      const auto tie = std::ranges::find(result.local_ties, user.members.front(), &LocalTie::user);
+      result.stages[i].tied_segments.push_back(
+          tensor::allocate_tied_segment(user, result.segment_of(*tie->owner), holding));
+    }
+  }
   return result;
 }
 

@@ -15,6 +15,7 @@
 #include "braid/schedule/memory.h"
 #include "braid/schedule/passes/lower.h"
 #include "braid/train/rank_model.h"
+#include "braid/train/rank_plan.h"
 
 namespace braid::train {
 namespace {
@@ -85,7 +86,8 @@ std::vector<PlacedParameter> parameters_of(const RunPlan& plan) {
   std::vector<PlacedParameter> all;
   for (int32_t stage = 0; stage < plan.stages(); ++stage) {
     for (const layers::LayerSpec& spec : plan.layers_of(stage)) {
-      const std::unique_ptr<layers::Layer> layer = layers::make_without_data(spec);
+      const std::unique_ptr<layers::Layer> layer =
+          layers::make_without_data(spec, layers::placement_of(plan.microbatch()));
       for (const tensor::Parameter* parameter : layers::parameters_of(*layer))
         all.push_back({stage, *parameter});
     }
@@ -118,21 +120,6 @@ std::optional<PlannedTie> find_tie(const RunPlan& plan, const std::vector<Placed
   return tie;
 }
 
-/// How many parameters of each stage count in the gradient norm.
-std::vector<int64_t> count_norms(const RunPlan& plan, const std::vector<PlacedParameter>& parameters) {
-  std::vector<int64_t> counts(static_cast<size_t>(plan.stages()), 0);
-  for (const PlacedParameter& placed : parameters) ++counts[static_cast<size_t>(placed.stage)];
-  if (plan.tied) --counts[static_cast<size_t>(plan.tied->stages.last)];
-  return counts;
-}
-
-cost::MicrobatchShape microbatch_of(const config::TrainingOptions& training) {
-  return {.sequences = training.microbatch_sequences,
-          .sequence_tokens = training.sequence_tokens,
-          .element_bytes = static_cast<int64_t>(c10::elementSize(dtype_of(training.precision))),
-          .wide_element_bytes = 4};
-}
-
 std::string shape_text(const schedule::PipelineShape& shape) {
   return cat(counted(shape.ranks, "rank"), ", ", counted(shape.chunks_per_rank, "chunk"), " each and ",
              counted(shape.microbatches, "microbatch", "microbatches"));
@@ -140,8 +127,9 @@ std::string shape_text(const schedule::PipelineShape& shape) {
 
 schedule::PipelineShape shape_of(const config::Strategy& strategy, const config::TrainingOptions& training) {
   mesh::validate(strategy.mesh);
-  require<ConfigError>(strategy.mesh.world_size() == strategy.mesh.pp, mesh::to_string(strategy.mesh),
-                       ": pp is the only axis that this version of braid supports");
+  require<ConfigError>(!strategy.sequence_parallel || training.sequence_tokens % strategy.mesh.mp == 0,
+                       "sequence parallelism cuts sequences into equal parts: ", training.sequence_tokens,
+                       " tokens are not divisible by an mp degree of ", strategy.mesh.mp);
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   require<ConfigError>(training.microbatches <= kMost, "a step has at most ", kMost, " microbatches, got ",
                        training.microbatches);
@@ -183,71 +171,54 @@ void require_anchors(const config::Strategy& strategy, std::span<const layers::L
   }
 }
 
-/// What a rank sends and receives over the pipeline's links in a step: an activation and a gradient for each
-/// microbatch and boundary between stages of two ranks, and a tied weight's gradient both ways.
-comm::MessageTraffic step_messages(const RunPlan& plan, int32_t rank,
-                                   const cost::MicrobatchShape& microbatch) {
-  comm::MessageTraffic traffic;
-  const auto add = [&](int32_t from, int32_t to, comm::MessageKind kind, int64_t count, int64_t bytes) {
-    for (const auto& [here, direction, peer] :
-         {std::tuple(from, comm::Direction::kSend, to), std::tuple(to, comm::Direction::kReceive, from)}) {
-      if (here != rank || from == to) continue;
-      comm::Tally& tally = traffic.tallies[{.direction = direction, .peer = peer, .kind = kind}];
-      tally.count += count;
-      tally.bytes += count * bytes;
-    }
-  };
-  const int64_t bytes = microbatch.tokens() * plan.model.hidden * microbatch.element_bytes;
-  for (int32_t stage = 0; stage + 1 < plan.stages(); ++stage) {
-    const int32_t here = schedule::place_of(plan.compute, stage).rank;
-    const int32_t next = schedule::place_of(plan.compute, stage + 1).rank;
-    add(here, next, comm::MessageKind::kActivation, plan.compute.shape.microbatches, bytes);
-    add(next, here, comm::MessageKind::kGradient, plan.compute.shape.microbatches, bytes);
-  }
-  if (plan.tied) {
-    const int64_t gradient = plan.tied->numel() * microbatch.wide_element_bytes;
-    add(plan.tied->first_rank, plan.tied->last_rank, comm::MessageKind::kTiedGradient, 1, gradient);
-    add(plan.tied->last_rank, plan.tied->first_rank, comm::MessageKind::kTiedGradient, 1, gradient);
-  }
-  return traffic;
-}
-
-std::vector<RankPlan> plan_ranks(const RunPlan& plan, const cost::MicrobatchShape& microbatch) {
-  const std::vector<int64_t> kept = schedule::peak_memory(plan.compute, plan.memory_bytes);
-  const std::vector<int32_t> handovers = schedule::peak_handovers(plan.step);
-  const int64_t activation_bytes = microbatch.tokens() * plan.model.hidden * microbatch.element_bytes;
-  const int64_t wide_bytes = microbatch.wide_element_bytes;
-  std::vector<RankPlan> ranks;
-  for (int32_t rank = 0; rank < plan.compute.shape.ranks; ++rank) {
-    RankPlan& mine = ranks.emplace_back();
-    for (int32_t chunk = 0; chunk < plan.compute.shape.chunks_per_rank; ++chunk) {
-      mine.stages.push_back(schedule::stage_of(plan.compute, {.rank = rank, .chunk = chunk}));
-    }
-    const RankLayout layout = lay_out_rank(plan.layers_of_rank(rank), plan.segment_cut(),
-                                           microbatch.element_bytes, c10::Device(c10::kMeta));
-    int64_t numel = 0;  // of all segments
-    for (const RankLayout::Stage& stage : layout.stages) {
-      for (const tensor::SegmentLayout& segment : stage.segments) {
-        numel += segment.numel;
-        for (const tensor::Parameter* parameter : segment.members) mine.parameters += parameter->numel();
+/// What each segment keeps of a microbatch.
+std::vector<std::vector<schedule::StageMemory>> segment_memory(
+    const RunPlan& plan, const cost::MicrobatchShape& microbatch,
+    const std::vector<std::vector<tensor::Range>>& groups) {
+  std::vector<std::vector<schedule::StageMemory>> result;
+  for (int32_t stage = 0; stage < plan.stages(); ++stage) {
+    std::vector<schedule::StageMemory>& segments = result.emplace_back();
+    const std::span<const layers::LayerSpec> layers = plan.layers_of(stage);
+    for (const tensor::Range& group : groups[static_cast<size_t>(stage)]) {
+      schedule::StageMemory& sum = segments.emplace_back(schedule::StageMemory{0, 0});
+      for (int64_t i = group.begin; i < group.end; ++i) {
+        const layers::LayerSpec& layer = layers[static_cast<size_t>(i)];
+        if (!layer.saved_bytes) continue;
+        const cost::SavedBytes kept = layer.saved_bytes(microbatch);
+        sum.forward_to_backward += kept.forward_to_backward;
+        sum.backward_to_weight += kept.backward_to_weight;
       }
     }
-    // AdamW has two moments of each element, and a master weight where the value itself is not that precise.
-    const int64_t states = microbatch.element_bytes < wide_bytes ? 3 : 2;
-    mine.memory = {
-        .weights = numel * microbatch.element_bytes,
-        .gradients = numel * wide_bytes,
-        .optimizer_states = numel * states * wide_bytes,
-        .kept_activations = kept[static_cast<size_t>(rank)],
-        .buffers = handovers[static_cast<size_t>(rank)] * activation_bytes + plan.model.table_bytes};
-    for (const LocalTie& tie : layout.local_ties) mine.memory.gradients += tie.user->numel() * wide_bytes;
-    if (plan.tied && !plan.tied->is_local() &&
-        (rank == plan.tied->first_rank || rank == plan.tied->last_rank)) {
-      mine.memory.buffers += plan.tied->numel() * wide_bytes;  // the other rank's gradient
-    }
-    mine.messages = step_messages(plan, rank, microbatch);
   }
-  return ranks;
+  return result;
+}
+
+/// The layers of each stage's segments.
+std::vector<std::vector<tensor::Range>> stage_groups(const RunPlan& plan,
+                                                     const cost::MicrobatchShape& microbatch) {
+  std::vector<std::vector<tensor::Range>> groups(static_cast<size_t>(plan.stages()));
+  for (int32_t rank = 0; rank < plan.compute.shape.ranks; ++rank) {
+    const RankLayout layout = lay_out_rank(plan.layers_of_rank(rank), plan.layout(), microbatch.element_bytes,
+                                           layers::placement_of(microbatch));
+    for (int32_t chunk = 0; chunk < plan.compute.shape.chunks_per_rank; ++chunk) {
+      const int32_t stage = schedule::stage_of(plan.compute, {.rank = rank, .chunk = chunk});
+      groups[static_cast<size_t>(stage)] = layout.stages[static_cast<size_t>(chunk)].groups();
+    }
+  }
+  return groups;
+}
+
+schedule::DataAxes data_axes(const config::Strategy& strategy,
+                             const std::vector<std::vector<tensor::Range>>& groups) {
+  schedule::DataAxes data = {
+      .has_sharding = strategy.mesh.sharding > 1,
+      .has_dp = strategy.mesh.dp > 1,
+      .sharding_stage = strategy.sharding_stage,
+      .reduces_each_microbatch = strategy.reduce_timing() == config::ReduceTiming::kMicrobatch};
+  if (!data.is_on()) return {};
+  for (const std::vector<tensor::Range>& stage : groups)
+    data.segments.push_back(static_cast<int32_t>(stage.size()));
+  return data;
 }
 
 }  // namespace
@@ -265,13 +236,44 @@ std::vector<std::span<const layers::LayerSpec>> RunPlan::layers_of_rank(int32_t 
   return result;
 }
 
-tensor::SegmentCut RunPlan::segment_cut() const {
-  return {.bytes = strategy.segment_bytes, .anchors = strategy.segment_anchors};
+cost::MicrobatchShape RunPlan::microbatch(int32_t mp_index) const {
+  return {.sequences = training.microbatch_sequences,
+          .sequence_tokens = training.sequence_tokens,
+          .element_bytes = static_cast<int64_t>(c10::elementSize(dtype_of(training.precision))),
+          .wide_element_bytes = 4,
+          .mp_index = mp_index,
+          .mp_degree = strategy.mesh.mp,
+          .sequence_parallel = strategy.sequence_parallel && strategy.mesh.mp > 1};
 }
 
-int64_t PlannedTie::numel() const {
+const RankPlan& RunPlan::rank_at(const mesh::Coordinates& coordinates) const {
+  return ranks.at(static_cast<size_t>(coordinates.pp) * static_cast<size_t>(strategy.mesh.mp) +
+                  static_cast<size_t>(coordinates.mp));
+}
+
+LayoutOptions RunPlan::layout() const {
+  return {.cut = {.bytes = strategy.segment_bytes, .anchors = strategy.segment_anchors},
+          .parts = holding({}).parts,
+          .tied = tied ? tied->slices.front().name : std::string(),
+          .forward_gradients_apart =
+              strategy.mesh.sharding > 1 && strategy.reduce_timing() == config::ReduceTiming::kMicrobatch};
+}
+
+tensor::SegmentHolding RunPlan::holding(const mesh::Coordinates& coordinates) const {
+  if (strategy.mesh.sharding == 1) return {};
+  tensor::SegmentHolding holding = {.only_own_gradients =
+                                        strategy.reduce_timing() == config::ReduceTiming::kMicrobatch};
+  if (strategy.sharding_stage == 0) return holding;
+  holding.parts = strategy.mesh.sharding;
+  holding.part = coordinates.sharding;
+  holding.only_own_values = strategy.sharding_stage == 3;
+  return holding;
+}
+
+int64_t PlannedTie::whole_numel() const {
   int64_t sum = 0;
-  for (const tensor::TensorSlice& slice : slices) sum += slice.numel();
+  for (const tensor::TensorSlice& slice : slices)
+    sum += tensor::whole_tensor(slice.name, slice.whole).numel();
   return sum;
 }
 
@@ -281,7 +283,15 @@ bool needs_times(const config::Strategy& strategy) {
 }
 
 at::ScalarType dtype_of(config::Precision precision) {
-  return precision == config::Precision::kBfloat16 ? at::kBFloat16 : at::kFloat;
+  switch (precision) {
+    case config::Precision::kFloat32:
+      return at::kFloat;
+    case config::Precision::kBfloat16:
+      return at::kBFloat16;
+    case config::Precision::kFloat16:
+      return at::kHalf;
+  }
+  throw InternalError("there is no such precision");
 }
 
 std::vector<comm::Edge> edges_of(const schedule::Schedule& schedule) {
@@ -296,23 +306,14 @@ std::vector<comm::Edge> edges_of(const schedule::Schedule& schedule) {
   return {edges.begin(), edges.end()};
 }
 
-int64_t step_exchange_numel(const RunPlan& plan) {
-  int64_t most = 0;
-  for (const RankPlan& rank : plan.ranks) {
-    int64_t sum = 0;
-    for (const int32_t stage : rank.stages) sum += plan.stage_norms[static_cast<size_t>(stage)];
-    most = std::max(most, sum);
-  }
-  return kExchangedNumbers + most;
-}
-
 std::vector<tensor::Range> cut_into_stages(std::span<const layers::LayerSpec> layers,
                                            const cost::MicrobatchShape& shape, int64_t stages) {
   // Blocks of layers that stay together, the loss apart: cost::partition puts it with the last.
   std::vector<double> costs = {0};
   std::vector<int64_t> begins;
   for (size_t i = 0; i < layers.size(); ++i) {
-    const std::unique_ptr<layers::Layer> layer = layers::make_without_data(layers[i]);
+    const std::unique_ptr<layers::Layer> layer =
+        layers::make_without_data(layers[i], layers::placement_of(shape));
     int64_t parameters = 0;
     for (const tensor::Parameter* parameter : layers::parameters_of(*layer)) parameters += parameter->numel();
     const double cost = cost::training_cost(layers::work_of(layers[i], shape), parameters);
@@ -339,8 +340,8 @@ RunPlan make_run_plan(const config::Strategy& strategy, const config::TrainingOp
                       layers::ModelSpec model, const PartTimes& measured) {
   config::validate(training);
   const schedule::PipelineShape shape = shape_of(strategy, training);
-  const cost::MicrobatchShape microbatch = microbatch_of(training);
   RunPlan plan = {.strategy = strategy, .training = training, .model = std::move(model)};
+  const cost::MicrobatchShape microbatch = plan.microbatch();
   plan.stage_layers = cut_model(plan.model, shape, microbatch);
   require_anchors(strategy, plan.model.layers);
   add_stage_memory(plan, microbatch);
@@ -371,14 +372,21 @@ RunPlan make_run_plan(const config::Strategy& strategy, const config::TrainingOp
   // 2. The end of the step, which depends on where the schedule puts the stages.
   const std::vector<PlacedParameter> parameters = parameters_of(plan);
   plan.tied = find_tie(plan, parameters);
-  plan.stage_norms = count_norms(plan, parameters);
-  schedule::StepEnd step_end = {.norm_use = training.max_grad_norm > 0 ? schedule::NormUse::kScalesUpdate
-                                                                       : schedule::NormUse::kReportedOnly};
+  // A float16 update waits for the norm in any case: it is not done if gradients overflowed.
+  const bool waits = training.max_grad_norm > 0 || training.precision == config::Precision::kFloat16;
+  schedule::StepEnd step_end = {.norm_use = waits ? schedule::NormUse::kScalesUpdate
+                                                  : schedule::NormUse::kReportedOnly};
   if (plan.tied) step_end.tied.push_back(plan.tied->stages);
-  plan.step = schedule::lower(plan.compute, {.receives = strategy.receives, .step_end = step_end});
 
-  // 3. What that takes on each rank.
-  plan.ranks = plan_ranks(plan, microbatch);
+  // 3. What data ranks do together.
+  const std::vector<std::vector<tensor::Range>> groups = stage_groups(plan, microbatch);
+  plan.memory_bytes.segments = segment_memory(plan, microbatch, groups);
+  plan.step = schedule::lower(
+      plan.compute,
+      {.receives = strategy.receives, .step_end = step_end, .data = data_axes(strategy, groups)});
+
+  // 4. What that takes on each rank.
+  plan.ranks = plan_ranks(plan);
   return plan;
 }
 

@@ -9,18 +9,20 @@
 #include <string>
 #include <vector>
 
+#include "braid/base/exact_sum.h"
+#include "braid/comm/communicator.h"
 #include "braid/comm/pipeline_link.h"
 #include "braid/config/strategy.h"
 #include "braid/config/training_options.h"
 #include "braid/layers/layer_spec.h"
 #include "braid/schedule/schedule.h"
 #include "braid/schedule/workload.h"
+#include "braid/train/rank_model.h"
 
 namespace braid::train {
 
-/// Numbers that each rank adds to its parameters' norms in the exchange at the end of a step: see
-/// TrainingStep.
-inline constexpr int64_t kExchangedNumbers = 7;
+/// How many int64 numbers each rank contributes to the one all-gather of a step: see TrainingStep.
+inline constexpr int64_t kStepExchangeNumel = 7 + 2 * static_cast<int64_t>(ExactSum::kWords);
 
 /// A weight that two layers use.
 struct PlannedTie {
@@ -29,7 +31,7 @@ struct PlannedTie {
   int32_t first_rank = 0;
   int32_t last_rank = 0;
 
-  int64_t numel() const;
+  int64_t whole_numel() const;  ///< of all mp ranks together
   bool is_local() const { return first_rank == last_rank; }
 };
 
@@ -41,18 +43,25 @@ struct PlannedMemory {
   int64_t kept_activations = 0;  ///< for backward passes: the most after any action of a step
   int64_t buffers =
       0;  ///< of tensors on their way between stages, the most after any action; and constant ones
+  int64_t segments = 0;  ///< values and gradients that are whole only while they are used, and what their
+                         ///< messages need: the most after any action
 
-  int64_t sum() const { return weights + gradients + optimizer_states + kept_activations + buffers; }
+  int64_t sum() const {
+    return weights + gradients + optimizer_states + kept_activations + buffers + segments;
+  }
 
   friend bool operator==(const PlannedMemory&, const PlannedMemory&) = default;
 };
 
-/// The part of one rank of the pipeline.
+/// The part of one rank of the pipeline and of the mp group; all data ranks have the same.
 struct RankPlan {
   std::vector<int32_t> stages;  ///< ascending: those of its chunks
   int64_t parameters = 0;       ///< a weight that two layers use counts once on a rank
+  int64_t tied_numel = 0;  ///< of the tied weight's gradient, what the rank has the sum of, padding included
   PlannedMemory memory;
   comm::MessageTraffic messages;  ///< over the pipeline's links in a training step; evaluations come on top
+  /// What it sends over each axis in a training step, where all members of a group send alike.
+  std::map<mesh::Axis, comm::CollectiveTraffic> collectives;
 };
 
 /// What the durations of a plan's stages are.
@@ -72,16 +81,23 @@ struct RunPlan {
   std::vector<tensor::Range> stage_layers;           ///< which of the layers each stage holds
   schedule::Memory memory_bytes;                     ///< what each stage keeps of a microbatch
   std::vector<std::string> kinds_of_unknown_memory;  ///< layers of these kinds do not say what they keep
-  std::vector<int64_t>
-      stage_norms;  ///< parameters of each stage that count in the norm; a tied one with the first
-  std::optional<PlannedTie> tied;  ///< where the model has one
-  schedule::Durations durations;   ///< of each stage
+  std::optional<PlannedTie> tied;                    ///< where the model has one
+  schedule::Durations durations;                     ///< of each stage
   TimeSource time_source = TimeSource::kFlops;
-  std::vector<RankPlan> ranks;  ///< of the pipeline
+  std::vector<RankPlan> ranks;  ///< of the pipeline, each with its ranks of the mp group: see rank_at
 
   int32_t stages() const { return compute.shape.stages(); }
   int32_t first_rank() const { return schedule::place_of(compute, 0).rank; }
   int32_t last_rank() const { return schedule::place_of(compute, stages() - 1).rank; }
+
+  const RankPlan& rank_at(const mesh::Coordinates& coordinates) const;
+
+  /// A microbatch as a rank of the mp group sees it.
+  cost::MicrobatchShape microbatch(int32_t mp_index = 0) const;
+
+  /// Ranks that train on microbatches of their own.
+  int64_t data_ranks() const { return int64_t{strategy.mesh.sharding} * strategy.mesh.dp; }
+  int64_t samples_per_step() const { return training.samples_per_step() * data_ranks(); }
 
   /// The layers of a stage.
   std::span<const layers::LayerSpec> layers_of(int32_t stage) const;
@@ -89,7 +105,9 @@ struct RunPlan {
   /// The layers of a rank's stages.
   std::vector<std::span<const layers::LayerSpec>> layers_of_rank(int32_t rank) const;
 
-  tensor::SegmentCut segment_cut() const;
+  /// How the parameters of any rank are laid out, and what one with this place holds of them all the time.
+  LayoutOptions layout() const;
+  tensor::SegmentHolding holding(const mesh::Coordinates& coordinates) const;
 };
 
 /// How long a layer of each kind takes on a microbatch, for schedules that depend on it.
@@ -114,9 +132,6 @@ RunPlan make_run_plan(const config::Strategy& strategy, const config::TrainingOp
 
 /// The directions in which activations and gradients flow between the ranks of `schedule`, ascending.
 std::vector<comm::Edge> edges_of(const schedule::Schedule& schedule);
-
-/// How many float64 numbers each rank contributes to the one all-gather of a step.
-int64_t step_exchange_numel(const RunPlan& plan);
 
 /// Which layers each of `stages` stages holds, all of them in order, such that the most expensive stage costs
 /// as little as possible (cost::partition) for sequences as in `shape`.

@@ -32,12 +32,14 @@ LayerSpec layer_with(const std::string& name, std::vector<std::vector<tensor::Te
   };
   LayerSpec spec = {.name = name, .kind = name};
   if (is_loss) {
-    spec.make = [](c10::Device) -> std::unique_ptr<layers::Layer> {
+    spec.make = [](const layers::Placement&) -> std::unique_ptr<layers::Layer> {
       return std::make_unique<layers::AutogradLossLayer>(
           [](const at::Tensor& x, const at::Tensor&) { return x; }, std::vector<layers::NamedLeaf>{});
     };
   } else {
-    spec.make = [weights = std::move(weights)](c10::Device) { return std::make_unique<Weights>(weights); };
+    spec.make = [weights = std::move(weights)](const layers::Placement&) {
+      return std::make_unique<Weights>(weights);
+    };
   }
   return spec;
 }
@@ -65,8 +67,7 @@ TEST(RunPlan, ATieIsFoundByTheNameAndCountsWithItsFirstStage) {
   ASSERT_TRUE(plan.tied.has_value());
   EXPECT_EQ(plan.tied->first_rank, 0);
   EXPECT_EQ(plan.tied->last_rank, 2);
-  EXPECT_EQ(plan.tied->numel(), 16);
-  EXPECT_EQ(plan.stage_norms, (std::vector<int64_t>{2, 1, 0}));
+  EXPECT_EQ(plan.tied->whole_numel(), 16);
   EXPECT_FALSE(
       plan_of({layer_with("a", {{matrix("w")}}), layer_with("b", {{matrix("x")}})}).tied.has_value());
 }
@@ -112,9 +113,9 @@ TEST(RunPlan, OptionsOutOfRangeAreRejected) {
   };
   using ::testing::HasSubstr;
   EXPECT_EQ(rejection({}), "accepted");
-  for (const mesh::MeshShape& mesh : {mesh::MeshShape{.mp = 2}, {.sharding = 2}, {.pp = 2, .dp = 2}}) {
-    EXPECT_THAT(rejection({.mesh = mesh}), HasSubstr("pp is the only axis"));
-  }
+  EXPECT_THAT(rejection({.mesh = {.mp = 2}}), HasSubstr("layer a cannot be cut across 2 ranks"));
+  EXPECT_THAT(rejection({.mesh = {.sharding = 2}, .sharding_stage = 4}),
+              HasSubstr("the sharding stage must be between 0 and 3, got 4"));
   EXPECT_THAT(rejection({.segment_anchors = {"z"}}), HasSubstr("the model has no layer z"));
   EXPECT_THAT(rejection({.mesh = {.pp = 3}}), HasSubstr("at most 2 stages, fewer than the 3 of 3 ranks"));
   EXPECT_THAT(rejection({.durations = schedule::Durations{.stages = {{.forward = schedule::Seconds(-1)}}}}),

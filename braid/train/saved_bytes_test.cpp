@@ -46,7 +46,7 @@ TEST_P(SavedBytesOf, EveryLayerEqualsTheFormula) {
                                        .wide_element_bytes = element == 8 ? 8 : 4};
   const std::vector<layers::LayerSpec> specs = model::llama_spec(config).layers;
   const std::span<const layers::LayerSpec> whole(specs);
-  const RankModel model = make_rank_model(std::span(&whole, 1), {}, at::device(at::kCPU).dtype(c.dtype));
+  const RankModel model = make_rank_model(std::span(&whole, 1), {}, {}, c.dtype);
   model::initialise(model.parameters(), {.seed = 1});
   const StageModel& stage = model.stages.front();
 

@@ -20,12 +20,18 @@ std::vector<std::string> load_weights(std::span<tensor::Parameter* const> parame
                                       const std::filesystem::path& directory,
                                       std::span<const layers::LayerSpec> layers);
 
-/// Writes the whole model as a directory that transformers' LlamaForCausalLM loads: each rank of `pipeline`
-/// its `parameters` as its own shard file, rank 0 the index and config.json beside them. Every tensor must be
-/// among the parameters of one rank, once and whole. Values in their compute dtype. Collective over
-/// `pipeline`, whose ranks must see one file system. Throws DataError if a file cannot be written; an
+/// The whole tensors of which the ranks of an mp group hold `parameters`' slices, in the order of the slices:
+/// on the group's first rank; on the others nothing. Whole slices are not copied. Collective over `mp`, or
+/// local if it is null.
+std::vector<tensor::SliceValues> whole_tensors(std::span<tensor::Parameter* const> parameters,
+                                               comm::Communicator* mp);
+
+/// Writes the whole model as a directory that transformers' LlamaForCausalLM loads: each rank of `world` its
+/// `tensors` as its own shard file, rank 0 the index and config.json beside them. Every tensor must be among
+/// those of one rank, once and whole, and rank 0 must have some. Values in their compute dtype. Collective
+/// over `world`, whose ranks must see one file system. Throws DataError if a file cannot be written; an
 /// interrupted export is never taken for a whole one.
-void export_weights(std::span<tensor::Parameter* const> parameters, const std::filesystem::path& directory,
-                    const config::ModelConfig& config, comm::Communicator& pipeline);
+void export_weights(const std::vector<tensor::SliceValues>& tensors, const std::filesystem::path& directory,
+                    const config::ModelConfig& config, comm::Communicator& world);
 
 }  // namespace braid::train

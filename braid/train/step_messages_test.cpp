@@ -23,15 +23,15 @@ void run_rank(const Trainer::Options& options) {
   const at::Tensor tokens = at::ones({kSequences, kTokens}, at::kLong);
   const std::vector<pipeline::Microbatch> microbatches(static_cast<size_t>(plan.training.microbatches),
                                                        {.tokens = tokens, .labels = tokens});
-  const comm::CollectiveTraffic before = trainer.pipeline().traffic();
+  const comm::CollectiveTraffic before = trainer.world().traffic();
   trainer.step(microbatches);
-  const RankPlan& mine = plan.ranks[static_cast<size_t>(trainer.rank())];
+  const RankPlan& mine = plan.rank_at(trainer.coordinates());
   EXPECT_EQ(trainer.link() ? trainer.link()->traffic() : comm::MessageTraffic{}, mine.messages);
-  const int64_t gathered = (std::ssize(plan.ranks) - 1) * step_exchange_numel(plan) * 8;
-  EXPECT_EQ(trainer.pipeline().traffic() - before,
+  const int64_t gathered = (std::ssize(plan.ranks) - 1) * kStepExchangeNumel * 8;
+  EXPECT_EQ(trainer.world().traffic() - before,
             (comm::CollectiveTraffic{{{comm::Collective::kAllGather, {1, gathered}}}}))
       << "one all-gather is the step's only collective";
-  trainer.pipeline().barrier().wait();
+  trainer.world().barrier().wait();
 }
 
 class StepMessages : public ::testing::TestWithParam<std::tuple<int, bool>> {};

@@ -2,9 +2,11 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/base/exact_sum.h"
 #include "braid/base/text.h"
 #include "braid/optim/state_store.h"
 #include "braid/schedule/csv.h"
@@ -34,21 +36,90 @@ Trainer::Training::Training(Trainer& trainer)
         }
         return made;
       }()),
-      step(trainer.plan_, trainer.model_, trainer.tied_, optimizers, trainer.pipeline_,
-           trainer.options_.place.device),
+      partial_sums(trainer.model_, trainer.mp_.get(), trainer.copies_.get()),
+      step(trainer.plan_, trainer.model_, trainer.groups_.coordinates, partial_sums, trainer.tied_,
+           optimizers, trainer.world_, trainer.options_.place.device),
       executor(trainer.make_executor(trainer.plan_.step, &step.step_end())) {}
 
 Trainer::Trainer(Options options)
     : options_(std::move(options)),
       groups_(groups_of(options_.strategy.mesh, options_.place)),
-      pipeline_(options_.place.store, groups_.pipeline, groups_.backend, comm::CallCheck::kOff),
+      world_(options_.place.store, groups_.world, groups_.backend, comm::CallCheck::kOff),
+      mp_(connect(groups_.mp)),
       plan_(make_plan()),
+      sharding_(connect(groups_.sharding)),
+      copies_(connect_copies()),
+      dp_(connect(groups_.dp)),
       link_(connect_link(plan_, options_.place, groups_)),
       model_(build_model()),
+      mover_(plan_.step.data.is_on()
+                 ? std::make_unique<SegmentMover>(model_, plan_.step, sharding_.get(), dp_.get())
+                 : nullptr),
       tied_(model_, plan_, rank(), link_.get()) {
-  for (const StageModel& stage : model_.stages) chunks_.emplace_back(stage.layers);
+  for (const StageModel& stage : model_.stages) chunks_.emplace_back(stage.layers, stage.groups);
   require_same_tied_values();
   if (plan_.training.max_steps > 0) training_ = std::make_unique<Training>(*this);
+}
+
+std::unique_ptr<comm::Communicator> Trainer::connect(const comm::Group& group) const {
+  if (group.size() == 1) return nullptr;
+  return std::make_unique<comm::Communicator>(options_.place.store, group, groups_.backend,
+                                              comm::CallCheck::kOff);
+}
+
+std::unique_ptr<comm::Communicator> Trainer::connect_copies() const {
+  int32_t copies = 1;
+  for (const std::span<const layers::LayerSpec> stage : plan_.layers_of_rank(rank())) {
+    for (const layers::LayerSpec& spec : stage) {
+      const auto layer = layers::make_without_data(spec, placement());
+      for (const tensor::Parameter* parameter : layers::parameters_of(*layer)) {
+        if (parameter->partial_over < groups_.mp.size()) copies = std::max(copies, parameter->partial_over);
+      }
+    }
+  }
+  if (copies == 1) return nullptr;
+  comm::Group group = {.axis = "mp-copies", .ranks = {}, .index = groups_.mp.index % copies};
+  const int first = groups_.mp.index - group.index;
+  for (int i = 0; i < copies; ++i) group.ranks.push_back(groups_.mp.ranks[static_cast<size_t>(first + i)]);
+  return connect(group);
+}
+
+layers::Placement Trainer::placement() const {
+  return {.device = options_.place.device,
+          .mp_index = groups_.coordinates.mp,
+          .mp_degree = groups_.mp.size(),
+          .sequence_parallel = options_.strategy.sequence_parallel && groups_.mp.size() > 1,
+          .mp = mp_.get()};
+}
+
+int64_t Trainer::data_rank() const {
+  return int64_t{plan_.strategy.mesh.sharding} * groups_.coordinates.dp + groups_.coordinates.sharding;
+}
+
+comm::CollectiveTraffic Trainer::traffic(mesh::Axis axis) const {
+  comm::CollectiveTraffic sum;
+  const auto add = [&](const std::unique_ptr<comm::Communicator>& communicator) {
+    if (communicator == nullptr) return;
+    for (const auto& [collective, tally] : communicator->traffic().tallies) {
+      sum.tallies[collective].count += tally.count;
+      sum.tallies[collective].bytes += tally.bytes;
+    }
+  };
+  if (axis == mesh::Axis::kMp) {
+    add(mp_);
+    add(copies_);
+  }
+  if (axis == mesh::Axis::kSharding) add(sharding_);
+  if (axis == mesh::Axis::kDp) add(dp_);
+  return sum;
+}
+
+void Trainer::gather_values() {
+  if (mover_) mover_->gather_all_values();
+}
+
+void Trainer::release_values() {
+  if (mover_) mover_->release_all_values();
 }
 
 RunPlan Trainer::make_plan() {
@@ -59,7 +130,7 @@ RunPlan Trainer::make_plan() {
         " depends on how long layers take: set Strategy::durations, or Trainer::Options::sample "
         "to measure them");
     times = measure_parts(options_.model.layers, options_.sample(),
-                          activation(options_.training.microbatch_sequences), pipeline_);
+                          activation(options_.training.microbatch_sequences), placement(), world_);
   }
   RunPlan plan = make_run_plan(options_.strategy, options_.training, options_.model, times);
   require_same_on_all_ranks(plan);
@@ -69,8 +140,8 @@ RunPlan Trainer::make_plan() {
 void Trainer::require_same_on_all_ranks(const RunPlan& plan) {
   // A file with a schedule may differ from node to node, and a program may give its ranks different options.
   const std::string mine =
-      cat(schedule::to_csv(plan.step), plan_json(plan), config::to_string(plan.training));
-  const std::vector<std::string> all = pipeline_.all_gather_bytes(mine);
+      cat(schedule::to_string(plan.step), plan_json(plan), config::to_string(plan.training));
+  const std::vector<std::string> all = world_.all_gather_bytes(mine);
   for (size_t rank = 0; rank < all.size(); ++rank) {
     require<ConfigError>(
         all[rank] == all.front(), "rank ", rank, " has another plan than rank 0 (schedule ",
@@ -84,29 +155,33 @@ void Trainer::require_same_tied_values() {
   if (!plan_.tied || plan_.tied->is_local()) return;
   std::string mine;
   for (const tensor::Parameter* parameter : model_.parameters()) {
-    if (parameter->slices != plan_.tied->slices) continue;
-    mine = cat(checksum(parameter->value));
+    if (parameter->slices.front().name != plan_.tied->slices.front().name) continue;
+    mine = cat(checksum(model_.segment_of(*parameter).own_values));
   }
-  const std::vector<std::string> all = pipeline_.all_gather_bytes(mine);
+  const std::vector<std::string> all = world_.all_gather_bytes(mine);
+  const auto of_pipeline_rank = [&](int32_t rank) {
+    mesh::Coordinates place = groups_.coordinates;
+    place.pp = rank;
+    return all[static_cast<size_t>(mesh::rank_of(plan_.strategy.mesh, place))];
+  };
   require<ConfigError>(
-      all[static_cast<size_t>(plan_.tied->first_rank)] == all[static_cast<size_t>(plan_.tied->last_rank)],
-      "the weight ", plan_.tied->slices.front().name,
+      of_pipeline_rank(plan_.tied->first_rank) == of_pipeline_rank(plan_.tied->last_rank), "the weight ",
+      plan_.tied->slices.front().name,
       ", which two layers share, begins with different values in the two: give both the same");
 }
 
 RankModel Trainer::build_model() {
-  RankModel model =
-      make_rank_model(plan_.layers_of_rank(rank()), plan_.segment_cut(),
-                      at::TensorOptions(options_.place.device).dtype(dtype_of(plan_.training.precision)));
+  const tensor::SegmentHolding holding = plan_.holding(groups_.coordinates);
+  RankModel model = make_rank_model(plan_.layers_of_rank(rank()), plan_.layout(), placement(),
+                                    dtype_of(plan_.training.precision), holding);
   const std::vector<tensor::Parameter*> parameters = model.parameters();
-  if (options_.initialise) {
-    options_.initialise(parameters);
-    return model;
-  }
+  if (options_.initialise) options_.initialise(parameters);
   for (const tensor::Parameter* parameter : parameters) {
-    require<ConfigError>(parameter->initial == tensor::InitialValues::kGiven, "parameter ", parameter->name,
+    require<ConfigError>(options_.initialise || parameter->initial == tensor::InitialValues::kGiven,
+                         "parameter ", parameter->name,
                          " has no values of its own: set Trainer::Options::initialise");
   }
+  if (holding.only_own_values) hold_own_values(model);
   return model;
 }
 
@@ -117,13 +192,15 @@ pipeline::Executor Trainer::make_executor(schedule::Schedule schedule, pipeline:
                              .rank = rank(),
                              .chunks = std::move(chunks),
                              .link = link_.get(),
-                             .step_end = step_end});
+                             .step_end = step_end,
+                             .segments = mover_.get()});
 }
 
 pipeline::ActivationSpec Trainer::activation(int64_t sequences) const {
   const config::TrainingOptions& training = options_.training;
+  const bool is_cut = placement().sequence_parallel;
   return {.sequences = sequences,
-          .sequence_tokens = training.sequence_tokens,
+          .sequence_tokens = is_cut ? training.sequence_tokens / groups_.mp.size() : training.sequence_tokens,
           .hidden = options_.model.hidden,
           .options = at::TensorOptions(options_.place.device).dtype(dtype_of(training.precision))};
 }
@@ -201,19 +278,28 @@ Evaluation Trainer::evaluate(std::span<const pipeline::Microbatch> microbatches)
   const std::vector<pipeline::Microbatch> mine = on_device(microbatches, sequences);
   is_running_ = true;
   pipeline::Executor executor =
-      make_executor(schedule::forward_only(plan_.compute, static_cast<int32_t>(mine.size())), nullptr);
-  at::Tensor totals = at::zeros({2}, at::kDouble);
-  auto* values = totals.mutable_data_ptr<double>();
-  for (const layers::Loss& loss : executor.evaluate({.microbatches = mine}, activation(sequences))) {
-    values[0] += loss.sum;
-    values[1] += static_cast<double>(loss.tokens);
+      make_executor(schedule::forward_only(plan_.step, static_cast<int32_t>(mine.size())), nullptr);
+  ExactSum sum;
+  int64_t tokens = 0;
+  const std::vector<layers::Loss> losses = executor.evaluate({.microbatches = mine}, activation(sequences));
+  if (groups_.coordinates.mp == 0) {
+    for (const layers::Loss& loss : losses) {
+      sum.add(loss.sum);
+      tokens += loss.tokens;
+    }
   }
-  totals = totals.to(options_.place.device);
-  pipeline_.broadcast(totals, plan_.last_rank()).wait();
-  totals = totals.cpu();
+  at::Tensor words = at::full({1 + static_cast<int64_t>(ExactSum::kWords)}, tokens, at::kLong);
+  std::ranges::copy(sum.words(), words.mutable_data_ptr<int64_t>() + 1);
+  ExactSum total;
+  Evaluation evaluation;
+  for (const at::Tensor& of_rank : world_.all_gather(words.to(options_.place.device)).wait().cpu().unbind()) {
+    const std::span all(of_rank.const_data_ptr<int64_t>(), static_cast<size_t>(of_rank.numel()));
+    evaluation.tokens += all.front();
+    total.add(ExactSum::from_words(all.subspan(1)));
+  }
   is_running_ = false;
-  const double sum = totals[0].item<double>(), tokens = totals[1].item<double>();
-  return {.loss = sum / tokens, .tokens = static_cast<int64_t>(tokens)};
+  evaluation.loss = total.value() / static_cast<double>(evaluation.tokens);
+  return evaluation;
 }
 
 }  // namespace braid::train

@@ -26,7 +26,7 @@ at::Tensor normal(at::IntArrayRef sizes, uint64_t seed) {
 }
 
 layers::LayerSpec linear(const std::string& name, const std::string& weights, uint64_t seed) {
-  return {.name = name, .kind = "linear", .make = [weights, seed](c10::Device) {
+  return {.name = name, .kind = "linear", .make = [weights, seed](const layers::Placement&) {
             const auto module =
                 std::make_shared<torch::nn::LinearImpl>(torch::nn::LinearOptions(kWidth, kWidth).bias(false));
             module->weight.set_data(normal({kWidth, kWidth}, seed) / 2);
@@ -35,7 +35,7 @@ layers::LayerSpec linear(const std::string& name, const std::string& weights, ui
 }
 
 layers::LayerSpec loss(std::function<at::Tensor(const at::Tensor&, const at::Tensor&)> function) {
-  return {.name = "loss", .kind = "loss", .make = [function](c10::Device) {
+  return {.name = "loss", .kind = "loss", .make = [function](const layers::Placement&) {
             return std::make_unique<layers::AutogradLossLayer>(function);
           }};
 }
@@ -76,7 +76,7 @@ std::vector<std::optional<std::string>> run(const Trainer::Options& options,
         mine.place = {.world = world, .store = store, .timeout = std::chrono::seconds(30)};
         Trainer trainer(mine);
         body(trainer);
-        trainer.pipeline().barrier().wait();
+        trainer.world().barrier().wait();
       });
 }
 
@@ -164,7 +164,7 @@ TEST(Trainer, RejectsWhatItWasNotPreparedFor) {
 
 TEST(Trainer, RejectsOutputsThatAreNotWhatStagesHandOn) {
   layers::ModelSpec model = three_layers();
-  const auto make_transposing = [](c10::Device) {
+  const auto make_transposing = [](const layers::Placement&) {
     return std::make_unique<layers::AutogradLayer>(
         [](const at::Tensor& x) { return x.transpose(0, 1).contiguous(); }, std::vector<layers::NamedLeaf>{});
   };

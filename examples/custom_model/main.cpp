@@ -20,13 +20,13 @@ struct Block : torch::nn::Module {
 layers::ModelSpec residual_mlp() {
   layers::ModelSpec model = {.hidden = 16};
   for (uint64_t i = 0; i < 8; ++i) {
-    const auto make_block = [name = cat("block.", i), i](c10::Device) {
+    const auto make_block = [name = cat("block.", i), i](const layers::Placement&) {
       at::manual_seed(i);
       return layers::make_module_layer(std::make_shared<Block>(), name + ".");
     };
     model.layers.push_back({.name = cat("block.", i), .kind = "block", .make = make_block});
   }
-  const auto make_loss = [](c10::Device) {
+  const auto make_loss = [](const layers::Placement&) {
     const auto squared_error = [](const auto& x, const auto& y) { return (x - y).square().sum(); };
     return std::make_unique<layers::AutogradLossLayer>(squared_error);
   };
@@ -55,5 +55,5 @@ int main() {
     const auto outcome = trainer.step(microbatches);
     if (step % 20 == 0) std::printf("step %lu: loss %.9g\n", step, outcome->loss);
   }
-  trainer.pipeline().barrier().wait();  // nobody leaves while a neighbour still waits for a message
+  trainer.world().barrier().wait();  // nobody leaves while a neighbour still waits for a message
 }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "braid/kernels/accumulate.h"
 #include "braid/kernels/adamw.h"
@@ -40,10 +41,19 @@ void swiglu_backward(const at::Tensor& dy, const at::Tensor& gate_up, const at::
 LossSum softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& targets,
                               std::optional<double> grad_scale);
 
+void softmax_part_statistics(const at::Tensor& logits, const at::Tensor& targets, int64_t begin,
+                             const at::Tensor& statistics);
+void softmax_part_gradient_(const at::Tensor& logits, const at::Tensor& targets, int64_t begin,
+                            const at::Tensor& max_sum, double grad_scale);
+/// For devices; the CPU's is in cross_entropy.cpp.
+LossSum join_softmax_parts(const at::Tensor& statistics, const at::Tensor& targets,
+                           const at::Tensor& max_sum);
+
 void adamw_(const at::Tensor& master, const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq,
             const at::Tensor& grad, const at::Tensor& value, const AdamWStep& step);
 
-double squared_norm(const at::Tensor& t);
+/// The sum of the squares in each block of kSquaresBlock elements of the flat `t`, in float64.
+std::vector<double> block_squares(const at::Tensor& t);
 
 void embedding_backward(const at::Tensor& tokens, const at::Tensor& dy, const at::Tensor& main_grad,
                         Accumulate mode);

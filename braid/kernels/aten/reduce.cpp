@@ -1,22 +1,14 @@
 #include <ATen/ATen.h>
 
-#include <algorithm>
-
 #include "braid/kernels/aten/kernels.h"
+#include "braid/kernels/reduce.h"
 
 namespace braid::kernels::aten {
 
-double squared_norm(const at::Tensor& t) {
-  // Small enough that ATen sums a block on one thread, and that its float64 copy stays in the cache.
-  constexpr int64_t kCpuBlock = int64_t{1} << 14;
-  constexpr int64_t kGpuBlock = int64_t{1} << 26;
-  const int64_t block = t.is_cpu() ? kCpuBlock : kGpuBlock;
-  const at::Tensor flat = t.view({-1});
-  at::Tensor sum = at::zeros({}, t.options().dtype(at::kDouble));
-  for (int64_t begin = 0; begin < flat.numel(); begin += block) {
-    sum += flat.narrow(0, begin, std::min(block, flat.numel() - begin)).to(at::kDouble).square().sum();
-  }
-  return sum.item<double>();
+std::vector<double> block_squares(const at::Tensor& t) {
+  const at::Tensor sums = t.view({-1, kSquaresBlock}).to(at::kDouble).square().sum(1).cpu();
+  const double* begin = sums.const_data_ptr<double>();
+  return {begin, begin + sums.numel()};
 }
 
 }  // namespace braid::kernels::aten

@@ -117,6 +117,67 @@ void cross_entropy_rows(const CrossEntropyRows& a, float* scratch, size_t begin,
   }
 }
 
+/// The target's logit in row `row`, or null if it is not in this part.
+template <typename T>
+T* own_in_part(const SoftmaxPartRows& a, size_t row) {
+  const int64_t column = a.targets[row] - a.begin;
+  if (column < 0 || column >= static_cast<int64_t>(a.width)) return nullptr;
+  return static_cast<T*>(a.logits) + row * a.width + static_cast<size_t>(column);
+}
+
+template <typename T>
+void softmax_part_statistics_of(const SoftmaxPartRows& a, size_t begin, size_t end) {
+  for (size_t row = begin; row < end; ++row) {
+    a.max[row] = a.sum[row] = a.own_logit[row] = 0;
+    if (a.targets[row] == kIgnoredTarget) continue;
+    const T* own = own_in_part<T>(a, row);
+    if (own != nullptr) a.own_logit[row] = scalar(own);
+    const T* x = static_cast<const T*>(a.logits) + row * a.width;
+    const Softmax softmax = softmax_of(x, a.width, nullptr, nullptr);
+    a.max[row] = softmax.max;
+    a.sum[row] = static_cast<float>(softmax.sum);
+  }
+}
+
+void softmax_part_statistics(const SoftmaxPartRows& a, size_t begin, size_t end) {
+  if (a.bf16) {
+    softmax_part_statistics_of<uint16_t>(a, begin, end);
+  } else {
+    softmax_part_statistics_of<float>(a, begin, end);
+  }
+}
+
+template <typename T>
+void softmax_part_gradient_of(const SoftmaxPartRows& a, size_t begin, size_t end) {
+  for (size_t row = begin; row < end; ++row) {
+    T* x = static_cast<T*>(a.logits) + row * a.width;
+    if (a.targets[row] == kIgnoredTarget) {
+      std::memset(static_cast<void*>(x), 0, a.width * sizeof(T));
+      continue;
+    }
+    T* own = own_in_part<T>(a, row);
+    const double own_minus_max = own == nullptr ? 0 : static_cast<double>(scalar(own)) - a.max[row];
+    const Vec shift = hn::Set(kF32, a.max[row]);
+    const Vec factor = hn::Set(kF32, static_cast<float>(a.grad_scale / a.sum[row]));
+    for_each_vector(a.width, [&](size_t i, auto /*slot*/, auto part) HWY_ATTR {
+      const Vec x_minus_max = hn::Sub(load(x + i, part), shift);
+      const Vec power = hn::IfThenElse(hn::IsNaN(x_minus_max), x_minus_max, hn::Exp(kF32, x_minus_max));
+      store(hn::Mul(power, factor), x + i, part);
+    });
+    if (own == nullptr) continue;
+    const double own_gradient = (std::exp(own_minus_max) / a.sum[row] - 1) * a.grad_scale;
+    store(hn::Set(kF32, static_cast<float>(own_gradient)), own, Tail{1});
+  }
+}
+
+void softmax_part_gradient(const SoftmaxPartRows& a, size_t begin, size_t end) {
+  if (a.bf16) {
+    softmax_part_gradient_of<uint16_t>(a, begin, end);
+  } else {
+    softmax_part_gradient_of<float>(a, begin, end);
+  }
+}
+
 }  // namespace braid::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -124,6 +185,8 @@ HWY_AFTER_NAMESPACE();
 namespace braid::kernels::cpu {
 
 HWY_EXPORT(cross_entropy_rows);
+HWY_EXPORT(softmax_part_statistics);
+HWY_EXPORT(softmax_part_gradient);
 
 LossSum softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& targets,
                               std::optional<double> grad_scale) {
@@ -147,6 +210,40 @@ LossSum softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& target
     if (rows.targets[row] != kIgnoredTarget) ++result.count;
   }
   return result;
+}
+
+void softmax_part_statistics(const at::Tensor& logits, const at::Tensor& targets, int64_t begin,
+                             const at::Tensor& statistics) {
+  const int64_t rows = logits.size(0);
+  auto* numbers = statistics.mutable_data_ptr<float>();
+  const SoftmaxPartRows part = {.bf16 = logits.scalar_type() == at::kBFloat16,
+                                .width = static_cast<size_t>(logits.size(1)),
+                                .begin = begin,
+                                .logits = logits.data_ptr(),  // only read
+                                .targets = targets.const_data_ptr<int64_t>(),
+                                .max = numbers,
+                                .sum = numbers + rows,
+                                .own_logit = numbers + 2 * rows};
+  for_row_ranges(rows, logits.size(1), [&](size_t first, size_t last) {
+    HWY_DYNAMIC_DISPATCH(softmax_part_statistics)(part, first, last);
+  });
+}
+
+void softmax_part_gradient_(const at::Tensor& logits, const at::Tensor& targets, int64_t begin,
+                            const at::Tensor& max_sum, double grad_scale) {
+  const int64_t rows = logits.size(0);
+  auto* numbers = max_sum.data_ptr<float>();  // only read
+  const SoftmaxPartRows part = {.bf16 = logits.scalar_type() == at::kBFloat16,
+                                .width = static_cast<size_t>(logits.size(1)),
+                                .begin = begin,
+                                .logits = logits.mutable_data_ptr(),
+                                .targets = targets.const_data_ptr<int64_t>(),
+                                .max = numbers,
+                                .sum = numbers + rows,
+                                .grad_scale = grad_scale};
+  for_row_ranges(rows, logits.size(1), [&](size_t first, size_t last) {
+    HWY_DYNAMIC_DISPATCH(softmax_part_gradient)(part, first, last);
+  });
 }
 
 }  // namespace braid::kernels::cpu

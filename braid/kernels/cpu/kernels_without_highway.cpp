@@ -50,12 +50,22 @@ LossSum softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& target
   return aten::softmax_cross_entropy(logits, targets, grad_scale);
 }
 
+void softmax_part_statistics(const at::Tensor& logits, const at::Tensor& targets, int64_t begin,
+                             const at::Tensor& statistics) {
+  aten::softmax_part_statistics(logits, targets, begin, statistics);
+}
+
+void softmax_part_gradient_(const at::Tensor& logits, const at::Tensor& targets, int64_t begin,
+                            const at::Tensor& max_sum, double grad_scale) {
+  aten::softmax_part_gradient_(logits, targets, begin, max_sum, grad_scale);
+}
+
 void adamw_(const at::Tensor& master, const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq,
             const at::Tensor& grad, const at::Tensor& value, const AdamWStep& step) {
   aten::adamw_(master, exp_avg, exp_avg_sq, grad, value, step);
 }
 
-double squared_norm(const at::Tensor& t) { return aten::squared_norm(t); }
+std::vector<double> block_squares(const at::Tensor& t) { return aten::block_squares(t); }
 
 void embedding_backward(const at::Tensor& tokens, const at::Tensor& dy, const at::Tensor& main_grad,
                         Accumulate mode) {

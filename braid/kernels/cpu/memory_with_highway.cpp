@@ -16,6 +16,7 @@
 #include "braid/kernels/cpu/parallel.h"
 #include "braid/kernels/cpu/rows.h"
 #include "braid/kernels/cpu/vec-inl.h"
+#include "braid/kernels/reduce.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace braid::kernels::cpu::HWY_NAMESPACE {
@@ -106,21 +107,17 @@ bool handles(const at::Tensor& t) {
   return t.is_cpu() && (t.scalar_type() == at::kFloat || t.scalar_type() == at::kBFloat16);
 }
 
-double squared_norm(const at::Tensor& t) {
-  constexpr size_t kBlock = size_t{1} << 14;
-  const auto n = static_cast<size_t>(t.numel());
+std::vector<double> block_squares(const at::Tensor& t) {
+  constexpr auto kBlock = static_cast<size_t>(kSquaresBlock);
   const bool bf16 = t.scalar_type() == at::kBFloat16;
   const void* data = t.const_data_ptr();
-  std::vector<double> sums((n + kBlock - 1) / kBlock);
-  for_row_ranges(static_cast<int64_t>(sums.size()), kBlock, [&](size_t begin, size_t end) {
+  std::vector<double> sums(static_cast<size_t>(t.numel()) / kBlock);
+  for_row_ranges(std::ssize(sums), kBlock, [&](size_t begin, size_t end) {
     for (size_t block = begin; block < end; ++block) {
-      const size_t offset = block * kBlock;
-      sums[block] = HWY_DYNAMIC_DISPATCH(squares)(bf16, data, offset, std::min(kBlock, n - offset));
+      sums[block] = HWY_DYNAMIC_DISPATCH(squares)(bf16, data, block * kBlock, kBlock);
     }
   });
-  double sum = 0;
-  for (const double block : sums) sum += block;
-  return sum;
+  return sums;
 }
 
 void embedding_backward(const at::Tensor& tokens, const at::Tensor& dy, const at::Tensor& main_grad,

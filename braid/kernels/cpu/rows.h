@@ -80,6 +80,19 @@ struct CrossEntropyRows {
   double grad_scale = 0;
 };
 
+/// A part of rows: ids [begin, begin + width) of the vocabulary.
+struct SoftmaxPartRows {
+  bool bf16 = false;
+  size_t width = 0;
+  int64_t begin = 0;
+  void* logits = nullptr;
+  const int64_t* targets = nullptr;
+  float* max = nullptr;        // of the part when statistics are taken, of the whole row for the gradient
+  float* sum = nullptr;        // likewise
+  float* own_logit = nullptr;  // statistics only
+  double grad_scale = 0;       // gradient only
+};
+
 /// Coefficients of one AdamW step, rounded from float64.
 struct AdamWBlock {
   float* master = nullptr;

@@ -30,7 +30,8 @@ class Communication {
                 .shape = compute.shape,
                 .placement = compute.placement,
                 .table = compute.table,
-                .step_end = compute.step_end},
+                .step_end = compute.step_end,
+                .data = compute.data},
         is_posted_(static_cast<size_t>(handover_count(compute.shape))),
         is_available_(is_posted_.size()) {
     result_.ranks.resize(compute.ranks.size());

@@ -1,8 +1,10 @@
 #include "braid/schedule/passes/forward_only.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "braid/schedule/passes/lower.h"
+#include "braid/schedule/passes/segments.h"
 
 namespace braid::schedule {
 
@@ -34,7 +36,8 @@ Schedule forward_only(const Schedule& placed, int32_t microbatches) {
              action.op != Op::kWaitSendForward;
     });
   }
-  return schedule;
+  schedule.data = placed.data;
+  return place_segments(std::move(schedule));
 }
 
 }  // namespace braid::schedule

@@ -13,10 +13,11 @@ enum class ReceivePosting {
 struct LowerOptions {
   ReceivePosting receives = ReceivePosting::kJustInTime;
   StepEnd step_end{};
+  DataAxes data{};
 };
 
-/// `compute` with messages, waits and the end of the step, proved by check. An end of the step that its lists
-/// already contain stays where it is. Throws ConfigError if check rejects it.
+/// `compute` with messages, waits, the end of the step and what data ranks do together, proved by check. An
+/// end of the step that its lists already contain stays where it is. Throws ConfigError if check rejects it.
 Schedule lower(const Schedule& compute, const LowerOptions& options);
 
 }  // namespace braid::schedule

@@ -14,12 +14,13 @@ class RankEnd {
         rank_(rank),
         reductions_(tied_reductions(schedule, rank)),
         is_scaled_(schedule.step_end.norm_use == NormUse::kScalesUpdate),
+        has_data_axes_(schedule.data.is_on()),
         last_weight_(static_cast<size_t>(schedule.shape.chunks_per_rank), 0),
         last_forward_(last_weight_.size(), 0),
         is_updated_(last_weight_.size(), false),
         following_(list_.size() + 1) {
     for (size_t i = 0; i < list_.size(); ++i) {
-      const auto& [op, chunk, microbatch] = list_[i];
+      const auto& [op, chunk, microbatch, segment] = list_[i];
       if (op == Op::kForward) last_forward_[static_cast<size_t>(chunk)] = i;
       if (is_weight_gradient(op)) last_weight_[static_cast<size_t>(chunk)] = i;
       if (is_send(op) || is_receive(op)) last_message_ = i;
@@ -28,7 +29,9 @@ class RankEnd {
   }
 
   std::vector<Action> run() {
-    size_t free_from = last_send_;  // no other rank needs anything that the rank starts after it
+    // No other rank needs anything that the rank starts after its last send. Gradients that are reduced over
+    // data ranks are complete only at the end.
+    size_t free_from = has_data_axes_ ? list_.size() : last_send_;
     for (const TiedReduction& reduction : reductions_) {
       const std::vector<size_t>& complete = reduction.made_in_forward ? last_forward_ : last_weight_;
       free_from = std::max({free_from, last_message_, complete[static_cast<size_t>(reduction.chunk)]});
@@ -37,7 +40,7 @@ class RankEnd {
       }
       add(free_from, Op::kReduceTied, reduction.chunk);
     }
-    if (!is_scaled_) update_early(free_from);
+    if (!is_scaled_ && !has_data_axes_) update_early(free_from);
 
     const size_t end = list_.size();
     for (const TiedReduction& reduction : reductions_) {
@@ -91,6 +94,7 @@ class RankEnd {
   int32_t rank_;
   std::vector<TiedReduction> reductions_;
   bool is_scaled_;
+  bool has_data_axes_;
   std::vector<size_t> last_weight_;   // by chunk
   std::vector<size_t> last_forward_;  // by chunk
   size_t last_message_ = 0;
