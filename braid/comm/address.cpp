@@ -12,9 +12,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include "braid/base/error.h"
+#include "braid/base/text.h"
 
 namespace braid::comm {
 namespace {
@@ -152,6 +155,16 @@ std::string local_address_towards(const std::string& host) {
   require<CommError>(::connect(fd.get(), target.get(), target.length) == 0, "no route to ", host, ": ",
                      std::strerror(errno), "; check MASTER_ADDR");
   return bound_address(fd.get());
+}
+
+std::optional<std::string> network_stack() {
+  // A namespace's number is unique only until the machine starts again; the first number is even a constant.
+  std::string start;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), start);
+  std::error_code error;
+  const std::string space = std::filesystem::read_symlink("/proc/self/ns/net", error).string();
+  if (start.empty() || space.empty()) return std::nullopt;
+  return cat(start, ' ', space);
 }
 
 }  // namespace braid::comm

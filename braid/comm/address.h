@@ -61,4 +61,9 @@ FileDescriptor connect_to(const std::string& address, int port, std::chrono::mil
 /// Throws CommError naming the host if there is no route.
 std::string local_address_towards(const std::string& host);
 
+/// Names the network stack of this process: equal for two processes exactly if both are in the same network
+/// namespace of the same machine, and so reach each other on the loopback device. Nothing if the system does
+/// not tell.
+std::optional<std::string> network_stack();
+
 }  // namespace braid::comm
