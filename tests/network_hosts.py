@@ -67,9 +67,10 @@ class Hosts:
     def _read(self, k, path):
         return subprocess.run(self.on(k, ["cat", path]), check=True, capture_output=True, text=True).stdout
 
-    def sent_bytes(self, k):
-        """What host k has sent to its link to the switch so far, with all headers of Ethernet, IP and TCP."""
-        fields = re.search(r"eth0:(.*)", self._read(k, "/proc/net/dev"))[1].split()
+    def sent_bytes(self, k, device="eth0"):
+        """What host k has sent so far to its link to the switch, or over its loopback device ("lo"), with all headers of Ethernet, IP and
+        TCP."""
+        fields = re.search(rf"{device}:(.*)", self._read(k, "/proc/net/dev"))[1].split()
         return int(fields[8])
 
     def listening(self, k):

@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import secrets
+import shlex
 import signal
 import subprocess
 import sys
@@ -25,16 +26,89 @@ PORT = 29500  # of several nodes, unless --master_port says otherwise
 
 SIZES = ("--model_name_or_path braid/llama-tiny --synthetic_data 1 --num_hidden_layers 5 --max_seq_length 64 --per_device_train_batch_size 1 "
          "--gradient_accumulation_steps 4").split()
-# How the ranks are divided: one rank on each host, so all messages of the pipeline cross. Ranks of a host are consecutive, and mp and
-# sharding are inner to pp: with more ranks per host, their messages stay inside.
-RANKS_PER_HOST = 1
-DEGREES = ["--pipeline_parallel_degree", str(NODES)]
+
+
+def degrees(mp=1, sharding=1, pp=1, dp=1):
+    return ["--tensor_parallel_degree", str(mp), "--sharding", "stage1", "--sharding_parallel_degree", str(sharding),
+            "--pipeline_parallel_degree", str(pp), "--data_parallel_degree", str(dp)]
+
+
+# Ranks of a host are consecutive, and mp and sharding are the inner axes: only messages of pp and dp go from host to host.
+HYBRID = {"ranks": 4, "degrees": degrees(mp=2, sharding=2, pp=4)}
+HYBRID_WITH_DP = {"ranks": 4, "degrees": degrees(mp=2, sharding=2, pp=2, dp=2)}
+TWO_RANKS = {"ranks": 2, "degrees": degrees(mp=2, pp=2, dp=2)}
+ONE_RANK = {"ranks": 1, "degrees": degrees(pp=4)}
 
 # One Ethernet frame's headers: Ethernet 14, IPv4 20, TCP with timestamps 32.
 FRAME_BYTES = 66
 SEGMENT_BYTES = 1500 - 52
 # Gloo's header of an operation is at most this long.
 OPERATION_BYTES = 64
+
+# The messages of a collective to each of the other members.
+ROUNDS = {"all_reduce_sum": 2, "reduce_scatter_sum": 1, "all_gather": 1}
+
+
+class Flow:
+    """Messages of a step and their bytes."""
+
+    def __init__(self):
+        self.count, self.bytes = 0, 0
+
+    def add(self, count, size):
+        self.count += count
+        self.bytes += size
+
+
+class PlannedTraffic:
+    """What the plan says of a step, by host k: sent[k] and received[k] over its link, inside[k] from its ranks to one another, inner[k] the
+    bytes that its ranks send over mp and over sharding. Then gathered, the bytes of each rank in the gathering of all ranks at the end of
+    the step, and around, how often such a part goes from a rank to the next."""
+
+    def __init__(self, ranks_per_host, words):
+        done = subprocess.run([BRAID, "pretrain", *SIZES, *words, "--dry_run", "json"], check=True, capture_output=True, text=True)
+        plan = json.loads(done.stdout)
+        self.gathered = plan["all_gather_bytes"]
+        self.sent, self.received, self.inside = ([Flow() for _ in range(NODES)] for _ in range(3))
+        self.inner = [{"mp": 0, "sharding": 0} for _ in range(NODES)]
+        mesh = plan["mesh"]  # from the innermost axis to the outermost
+        for rank in range(math.prod(mesh.values())):
+            place, rest = {}, rank
+            for axis, degree in mesh.items():
+                rest, place[axis] = divmod(rest, degree)
+            mine = plan["ranks"][place["pp"] * mesh["mp"] + place["mp"]]
+
+            def add(axis, peer, count, size):
+                stride = math.prod(degree for inner, degree in mesh.items() if list(mesh).index(inner) < list(mesh).index(axis))
+                here, there = rank // ranks_per_host, (rank + (peer - place[axis]) * stride) // ranks_per_host
+                if here == there:
+                    self.inside[here].add(count, size)
+                else:
+                    self.sent[here].add(count, size)
+                    self.received[there].add(count, size)
+
+            for message in mine["messages"]:
+                if message["direction"] == "send":
+                    add("pp", message["peer"], message["count"], message["bytes"])
+            for message in mine["collectives"]:
+                axis, others = message["axis"], mesh[message["axis"]] - 1
+                for peer in range(mesh[axis]):
+                    if peer != place[axis]:
+                        add(axis, peer, message["count"] * ROUNDS[message["collective"]], message["bytes"] / others)
+                if axis in self.inner[0]:
+                    self.inner[rank // ranks_per_host][axis] += message["bytes"]
+        self.around = math.prod(mesh.values()) - 1
+
+
+def most_bytes(sent, received, around, gathered):
+    """The most that goes out over a link in a step. Gloo announces each message at both ends and puts a header before it; the gathering
+    passes every rank's part once around the ring of ranks, as `around` messages; each is cut into segments, each of which may be
+    acknowledged by a frame of its own."""
+    operations_out = 2 * sent.count + received.count + 3 * around
+    operations_in = 2 * received.count + sent.count + 3 * around
+    segments_out = math.ceil(sent.bytes / SEGMENT_BYTES) + sent.count + operations_out
+    segments_in = math.ceil(received.bytes / SEGMENT_BYTES) + received.count + operations_in
+    return sent.bytes + around * gathered + operations_out * OPERATION_BYTES + (segments_out + segments_in) * FRAME_BYTES
 
 
 class Nodes(unittest.TestCase):
@@ -52,12 +126,12 @@ class Nodes(unittest.TestCase):
         self.secret_file.touch(mode=0o600)
         self.secret_file.write_text(self.secret + "\n")
 
-    def pretrain(self, *extra, steps=3, degrees=DEGREES):
-        return ["pretrain", *SIZES, *degrees, "--max_steps", str(steps), "--do_train", "--skip_export", "1", "--logging_steps", "1",
+    def pretrain(self, *extra, steps=3, of=ONE_RANK):
+        return ["pretrain", *SIZES, *of["degrees"], "--max_steps", str(steps), "--do_train", "--skip_export", "1", "--logging_steps", "1",
                 "--overwrite_output_dir", "1", "--output_dir", str(self.out / "run"), *extra]
 
     def launcher(self, k, **changed):
-        options = {"nnodes": NODES, "node_rank": k, "master_addr": self.hosts.address(0), "nproc_per_node": RANKS_PER_HOST,
+        options = {"nnodes": NODES, "node_rank": k, "master_addr": self.hosts.address(0), "nproc_per_node": 1,
                    "secret_file": self.secret_file, "log_dir": self.out / f"log{k}"} | changed
         return [BRAID, "launch", *(word for name, value in options.items() for word in (f"--{name}", str(value)))]
 
@@ -74,8 +148,8 @@ class Nodes(unittest.TestCase):
         process.wait()
         process.stdout.close()
 
-    def start_all(self, *extra, steps=3):
-        return [self.start(k, self.launcher(k) + self.pretrain(*extra, steps=steps)) for k in range(NODES)]
+    def start_all(self, of, steps=3):
+        return [self.start(k, self.launcher(k, nproc_per_node=of["ranks"]) + self.pretrain(of=of, steps=steps)) for k in range(NODES)]
 
     def finish(self, processes, timeout=300):
         return [process.communicate(timeout=timeout)[0] for process in processes]
@@ -88,77 +162,73 @@ class Nodes(unittest.TestCase):
     def losses(self):
         return [json.loads(line)["loss"] for line in (self.out / "run" / "metrics.jsonl").read_text().splitlines()]
 
-    def sent(self):
-        return [self.hosts.sent_bytes(k) for k in range(NODES)]
+    def sent(self, device="eth0"):
+        return [self.hosts.sent_bytes(k, device) for k in range(NODES)]
 
     def wait_for_step(self, step, processes):
         metrics = self.out / "run" / "metrics.jsonl"
-        end = time.monotonic() + 120
+        end = time.monotonic() + 240
         while not (metrics.exists() and len(metrics.read_text().splitlines()) >= step):
             for process in processes:
                 self.assertIsNone(process.poll(), process.poll() is not None and process.communicate()[0])
             self.assertLess(time.monotonic(), end, f"step {step} was not reached")
             time.sleep(0.05)
 
-    def planned(self):
-        """[(messages sent, their bytes, messages received, their bytes)] a step that cross from and to each host, and the bytes of the
-        gathering at the end of the step."""
-        done = subprocess.run([BRAID, "pretrain", *SIZES, *DEGREES, "--dry_run", "json"], check=True, capture_output=True, text=True)
-        plan = json.loads(done.stdout)
-        crossing = []
-        for host in range(NODES):
-            mine = range(host * RANKS_PER_HOST, (host + 1) * RANKS_PER_HOST)
-            messages = [m for rank in mine for m in plan["ranks"][rank]["messages"] if m["peer"] not in mine]
-            crossing.append(tuple(sum(m[what] for m in messages if m["direction"] == direction)
-                                  for direction in ("send", "receive") for what in ("count", "bytes")))
-        return crossing, plan["all_gather_bytes"]
-
-    def test_losses_are_those_of_one_host_and_links_carry_what_the_plan_says(self):
-        alone = self.start(0, [BRAID, "launch", "--nproc_per_node", str(NODES * RANKS_PER_HOST), *self.pretrain(steps=12)])
+    def compare_with_one_host(self, of):
+        alone = self.start(0, [BRAID, "launch", "--nproc_per_node", str(NODES * of["ranks"]), *self.pretrain(of=of, steps=12)])
         before = self.sent()
         self.succeed([alone])
         self.assertEqual(self.sent(), before, "ranks of one host send nothing to the network")
         expected = self.losses()
         self.assertEqual(len(expected), 12)
 
-        totals = {}
+        links, loopbacks = {}, {}
         for steps in (2, 12):
-            before = self.sent()
-            self.succeed(self.start_all(steps=steps))
-            totals[steps] = [after - b for after, b in zip(self.sent(), before)]
+            before, before_inside = self.sent(), self.sent("lo")
+            self.succeed(self.start_all(of, steps=steps))
+            links[steps] = [after - b for after, b in zip(self.sent(), before)]
+            loopbacks[steps] = [after - b for after, b in zip(self.sent("lo"), before_inside)]
             self.assertEqual(self.losses()[0], expected[0])
         self.assertEqual(self.losses(), expected)
 
-        crossing, gathered = self.planned()
-        self.assertGreater(min(sent_bytes for _, sent_bytes, _, _ in crossing), 0)
-        for host, (sends, sent_bytes, receives, received_bytes) in enumerate(crossing):
-            # At the least, each link carried the payload of every step.
-            self.assertGreaterEqual(totals[12][host], 12 * sent_bytes)
-            # At the most, in ten steps more: Gloo announces each message at both ends and puts a header before it; the gathering passes
-            # every rank's part once around the ring of hosts, as NODES - 1 messages; each is cut into segments, each of which may be
-            # acknowledged by a frame of its own. What differs between the beginnings of the two runs (attempts to connect before rank 0
-            # is there, frames of the kernel) fits in `slack`.
-            around = NODES - 1
-            operations_out = 2 * sends + receives + 3 * around
-            operations_in = 2 * receives + sends + 3 * around
-            segments_out = math.ceil(sent_bytes / SEGMENT_BYTES) + sends + operations_out
-            segments_in = math.ceil(received_bytes / SEGMENT_BYTES) + receives + operations_in
-            most = (sent_bytes + around * gathered + operations_out * OPERATION_BYTES + (segments_out + segments_in) * FRAME_BYTES)
-            slack = 16 << 10
+        plan = PlannedTraffic(of["ranks"], of["degrees"])
+        # What differs between the beginnings of the two runs (attempts to connect before rank 0 is there, frames of the kernel).
+        slack = 16 << 10
+        for host in range(NODES):
+            sent, received, inside = plan.sent[host], plan.received[host], plan.inside[host]
+            link, loopback = (bytes_of[12][host] - bytes_of[2][host] for bytes_of in (links, loopbacks))
+            most = most_bytes(sent, received, plan.around, plan.gathered)
+            # Both ends of a connection over the loopback device count there. Its segments are larger, so this is more than enough.
+            most_inside = most_bytes(inside, inside, (of["ranks"] - 1) * plan.around, plan.gathered)
+            if os.environ.get("BRAID_SHOW_BYTES"):
+                print(f"host {host}, bytes a step: link {link / 10:.0f}, planned {sent.bytes:.0f}, at most {most:.0f}; "
+                      f"loopback {loopback / 10:.0f}, planned {inside.bytes:.0f}, at most {most_inside:.0f}; within {plan.inner[host]}")
             with self.subTest(host=host):
-                self.assertLessEqual(totals[12][host] - totals[2][host], 10 * most + slack)
-                self.assertLess(most, 1.25 * sent_bytes, "the overhead that is allowed is a small part")
+                self.assertGreater(sent.bytes, 0)
+                self.assertEqual(sum(plan.inner[host].values()), inside.bytes, "mp and sharding, and nothing else, stay inside")
+                self.assertGreaterEqual(links[12][host], 12 * sent.bytes)
+                self.assertLessEqual(link, 10 * most + slack)
+                self.assertGreaterEqual(loopbacks[12][host], 12 * inside.bytes)
+                self.assertLessEqual(loopback, 10 * most_inside + slack)
+                # The bound is so tight that not even what one rank sends over mp or over sharding could cross without breaking it.
+                for axis, inner_bytes in plan.inner[host].items():
+                    self.assertLess(10 * (most - sent.bytes) + slack, 10 * inner_bytes / of["ranks"], axis)
+
+    def test_mp_and_sharding_inside_hosts_and_pp_across(self):
+        self.compare_with_one_host(HYBRID)
+
+    def test_mp_and_sharding_inside_hosts_and_pp_and_dp_across(self):
+        self.compare_with_one_host(HYBRID_WITH_DP)
 
     def test_what_listens_who_gets_in_and_where_the_secret_appears(self):
-        processes = self.start_all(steps=100000)
+        processes = self.start_all(HYBRID, steps=100000)
         self.wait_for_step(2, processes)
-        gloo = {len(self.hosts.listening(k)) - (1 if k == 0 else 0) for k in range(NODES)}
-        self.assertEqual(len(gloo), 1, "every rank has as many sockets for its peers as the others")
-        self.assertGreater(min(gloo), 0)
         for k in range(NODES):
             found = self.hosts.listening(k)
-            self.assertEqual({address for address, _ in found}, {self.hosts.address(k)}, "only the address in the shared network")
-            self.assertEqual([port for _, port in found if port == PORT], [PORT] if k == 0 else [])
+            self.assertEqual([address for address, port in found if port == PORT], [self.hosts.address(k)] if k == 0 else [])
+            gloo = [address for address, port in found if port != PORT]
+            # Each rank is in four groups: of all ranks and of the pipeline, which cross; of mp and of sharding, which do not.
+            self.assertEqual(gloo, [self.hosts.address(k)] * (2 * HYBRID["ranks"]) + ["127.0.0.1"] * (2 * HYBRID["ranks"]))
 
         # Strangers on host 3: garbage, silence, another secret, far more connections than rank 0 keeps.
         stranger = f"""
@@ -201,7 +271,7 @@ print("in")
         self.assertNotIn(self.secret, "".join(texts))
 
     def test_ranks_of_one_host_listen_on_the_loopback_device_only(self):
-        process = self.start(1, [BRAID, "launch", "--nproc_per_node", "2", *self.pretrain(degrees=["--pipeline_parallel_degree", "2"], steps=100000)])
+        process = self.start(1, [BRAID, "launch", "--nproc_per_node", "2", *self.pretrain(of={"degrees": degrees(mp=2)}, steps=100000)])
         self.wait_for_step(2, [process])
         self.assertEqual({address for address, _ in self.hosts.listening(1)}, {"127.0.0.1"})
         process.send_signal(signal.SIGTERM)
@@ -224,8 +294,8 @@ print("in")
     # Long enough for all ranks to start here, and for a fault that is found at once to end well before it.
     LONG, SHORT = ("--dist_timeout", "100"), ("--dist_timeout", "10")
 
-    def node(self, k, *extra, **changed):
-        return self.launcher(k, **changed) + self.pretrain(*(extra or self.LONG))
+    def node(self, k, *extra, of=ONE_RANK, **changed):
+        return self.launcher(k, nproc_per_node=of["ranks"], **changed) + self.pretrain(*(extra or self.LONG), of=of)
 
     def test_a_wrong_master_address(self):
         nodes = [self.node(k, *self.SHORT) for k in range(NODES)]
@@ -253,7 +323,7 @@ print("in")
 
     def test_a_node_with_another_world_size(self):
         nodes = [self.node(k) for k in range(NODES)]
-        nodes[3] = self.launcher(4, nnodes=5) + self.pretrain(*self.LONG, degrees=["--pipeline_parallel_degree", "5"])
+        nodes[3] = self.launcher(4, nnodes=5) + self.pretrain(*self.LONG, of={"degrees": degrees(pp=5)})
         self.faulty(nodes, "world size: ranks 0, 1, 2 have '4', rank 4 has '5'", 60)
 
     def test_a_node_with_other_options(self):
@@ -286,14 +356,44 @@ print("in")
                   f"MASTER_PORT={PORT}", BRAID, *self.pretrain()] for k in range(NODES)]
         self.faulty(ranks, "the ranks run on several nodes, but BRAID_RUN_SECRET is not set", 60)
 
-    def test_torchrun_starts_the_same_run(self):
-        self.succeed(self.start_all())
+    def test_two_nodes_of_the_same_ranks(self):
+        nodes = [self.node(k, of=TWO_RANKS) for k in range(NODES)]
+        nodes[2] = self.node(1, of=TWO_RANKS, log_dir=self.out / "log2")
+        self.faulty(nodes, r"rank 2 is taken by process \d+ on host[12], and process \d+ on host[12] was started as rank 2 too", 60)
+
+    def test_a_node_with_other_degrees(self):
+        nodes = [self.node(k, of=TWO_RANKS) for k in range(NODES)]
+        nodes[2] = self.node(2, of={"ranks": 2, "degrees": degrees(sharding=2, pp=2, dp=2)})
+        self.faulty(nodes, "configuration: .*ranks? 4, 5 ha(s|ve) '[^']*tensor_parallel_degree[ :]*1", 60)
+
+    def losses_of_braid_launch(self):
+        """The losses of TWO_RANKS on each host, started by braid launch."""
+        self.succeed(self.start_all(TWO_RANKS))
         expected = self.losses()
+        (self.out / "run" / "metrics.jsonl").unlink()
+        return expected
+
+    def test_torchrun_starts_the_same_run(self):
+        expected = self.losses_of_braid_launch()
         torchruns = [self.start(k, [PYTHON, "-m", "torch.distributed.run", "--no-python", "--nnodes", str(NODES), "--node-rank", str(k),
-                                    "--nproc-per-node", str(RANKS_PER_HOST), "--rdzv-backend", "static", "--master-addr",
-                                    self.hosts.address(0), "--master-port", "29731", BRAID, *self.pretrain()],
+                                    "--nproc-per-node", str(TWO_RANKS["ranks"]), "--rdzv-backend", "static", "--master-addr",
+                                    self.hosts.address(0), "--master-port", "29731", BRAID, *self.pretrain(of=TWO_RANKS)],
                                 BRAID_RUN_SECRET=self.secret) for k in range(NODES)]
         self.succeed(torchruns)
+        self.assertEqual(self.losses(), expected)
+
+    def test_mpirun_starts_the_same_run(self):
+        expected = self.losses_of_braid_launch()
+        # In place of ssh: mpirun calls it with an address and what to run there.
+        agent = self.out / "agent"
+        cases = "".join(f"{self.hosts.address(k)}) exec {shlex.join(self.hosts.on(k, ['sh', '-c']))} \"$*\" ;;\n" for k in range(NODES))
+        agent.write_text(f"#!/bin/sh\nhost=$1\nshift\ncase $host in\n{cases}esac\n")
+        agent.chmod(0o700)
+        hosts = ",".join(f"{self.hosts.address(k)}:{TWO_RANKS['ranks']}" for k in range(NODES))
+        mpirun = self.start(0, ["mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent", str(agent), "--host", hosts, "--bind-to", "none",
+                                "-np", str(NODES * TWO_RANKS["ranks"]), "-x", "BRAID_RUN_SECRET", "-x", f"MASTER_ADDR={self.hosts.address(0)}",
+                                "-x", "OMP_NUM_THREADS", BRAID, *self.pretrain(of=TWO_RANKS)], BRAID_RUN_SECRET=self.secret)
+        self.succeed([mpirun])
         self.assertEqual(self.losses(), expected)
 
 
