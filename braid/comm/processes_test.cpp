@@ -23,6 +23,7 @@ namespace braid::comm {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
@@ -208,14 +209,15 @@ TEST(Processes, AStoppedPeerRunsIntoTheTimeout) {
   peer.await_stop();
   Pending pending = ends.link->send(at::zeros({kHuge.numel}), 1, MessageKind::kActivation, 0);
   const Told told = time_of_error([&] { pending.wait([] { return "SEND_F of microbatch 0"; }); });
-  EXPECT_THAT(
-      told.error,
-      HasSubstr("waited 2.0 s for SEND_F of microbatch 0 to rank 1 (pp 1): no answer within the timeout"));
+  // A busy machine makes both later than the timeout, but by far less than kLong.
+  EXPECT_THAT(told.error,
+              ContainsRegex("waited [2-9]\\.[0-9] s for SEND_F of microbatch 0 to rank 1 \\(pp 1\\): "
+                            "no answer within the timeout"));
   EXPECT_GE(told.after, milliseconds(2000));
-  EXPECT_LT(told.after, milliseconds(4000));
+  EXPECT_LT(told.after, milliseconds(10'000));
   const Told barrier = time_of_error([&] { ends.all->barrier().wait(); });
   EXPECT_THAT(barrier.error, HasSubstr("timeout 2 s"));
-  EXPECT_LT(barrier.after, milliseconds(5000));
+  EXPECT_LT(barrier.after, milliseconds(10'000));
 }
 
 }  // namespace
