@@ -7,6 +7,7 @@
 #include <chrono>
 #include <ctime>
 #include <memory>
+#include <mutex>
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
@@ -76,7 +77,9 @@ class Log {
     }
   }
 
+  /// From any thread.
   void line(const std::string& text) {
+    const std::lock_guard lock(mutex_);
     const std::string whole = cat(log_prefix(), text, "\n");
     if (bar_) {
       bar_->print(whole);
@@ -86,6 +89,7 @@ class Log {
   }
 
   void step(const report::StepMetrics& metrics, int64_t max_steps) {
+    const std::lock_guard lock(mutex_);
     if (!bar_) return;
     const double done = static_cast<double>(metrics.global_step) / static_cast<double>(max_steps);
     const double rate = static_cast<double>(metrics.tokens) / metrics.elapsed.count();
@@ -94,6 +98,7 @@ class Log {
   }
 
  private:
+  std::mutex mutex_;
   std::ostream& out_;
   std::unique_ptr<ProgressBar> bar_;
 };
@@ -173,7 +178,9 @@ int train(const CommandContext& context, const comm::World& world, const config:
   const StopSignals signals;
   Log log(context, options, world.rank);
   for (const std::string& note : command.notes) log.line(note);
-  const c10::intrusive_ptr<c10d::Store> store = comm::connect_store(world, options.dist_timeout);
+  const c10::intrusive_ptr<c10d::Store> store = comm::connect_store(
+      world, options.dist_timeout,
+      {.braid_version = std::string(kVersion), .report = [&](const std::string& line) { log.line(line); }});
   comm::handshake(*store, world,
                   {.braid_version = std::string(kVersion), .config_fingerprint = fingerprint(options, model)},
                   options.dist_timeout);

@@ -157,7 +157,8 @@ int run_rank(const CommandContext& context, const ScheduleOptions& options,
                                                              : schedule::ReceivePosting::kJustInTime,
                                              .message_numel = (options.message_bytes + 7) / 8,
                                              .grace = schedule::Seconds(options.grace_ms / 1000)};
-  const c10::intrusive_ptr<c10d::Store> store = comm::connect_store(world, emulation.timeout);
+  const c10::intrusive_ptr<c10d::Store> store =
+      comm::connect_store(world, emulation.timeout, {.braid_version = std::string(kVersion), .report = {}});
   comm::handshake(
       *store, world,
       {.braid_version = std::string(kVersion), .config_fingerprint = run_table().print_back(options)},

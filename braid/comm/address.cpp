@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,9 +12,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include "braid/base/error.h"
+#include "braid/base/text.h"
 
 namespace braid::comm {
 namespace {
@@ -119,19 +123,28 @@ int bound_port(int fd) {
 
 std::string bound_address(int fd) { return numeric(local_end(fd)); }
 
-std::optional<std::string> try_connect(const std::string& address, int port,
-                                       std::chrono::milliseconds timeout) {
+std::string peer_address(int fd) {
+  SocketAddress address;
+  require<CommError>(::getpeername(fd, address.get(), &address.length) == 0, "file descriptor ", fd,
+                     " is not connected: ", std::strerror(errno));
+  return numeric(address);
+}
+
+FileDescriptor connect_to(const std::string& address, int port, std::chrono::milliseconds timeout) {
   const SocketAddress target = look_up(address, port).front();
-  const FileDescriptor fd = open_socket(target.family(), SOCK_STREAM | SOCK_NONBLOCK);
-  if (::connect(fd.get(), target.get(), target.length) == 0) return std::nullopt;
-  if (errno != EINPROGRESS) return std::strerror(errno);
-  pollfd waiting = {.fd = fd.get(), .events = POLLOUT, .revents = 0};
-  if (::poll(&waiting, 1, static_cast<int>(timeout.count())) <= 0) return "no answer";
-  int code = 0;
-  socklen_t length = sizeof(code);
-  ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &code, &length);
-  if (code != 0) return std::strerror(code);
-  return std::nullopt;
+  FileDescriptor fd = open_socket(target.family(), SOCK_STREAM | SOCK_NONBLOCK);
+  if (::connect(fd.get(), target.get(), target.length) != 0) {
+    require<CommError>(errno == EINPROGRESS, std::strerror(errno));
+    pollfd waiting = {.fd = fd.get(), .events = POLLOUT, .revents = 0};
+    require<CommError>(::poll(&waiting, 1, static_cast<int>(timeout.count())) > 0, "no answer");
+    int code = 0;
+    socklen_t length = sizeof(code);
+    ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &code, &length);
+    require<CommError>(code == 0, std::strerror(code));
+  }
+  const int on = 1;
+  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  return fd;
 }
 
 std::string local_address_towards(const std::string& host) {
@@ -142,6 +155,16 @@ std::string local_address_towards(const std::string& host) {
   require<CommError>(::connect(fd.get(), target.get(), target.length) == 0, "no route to ", host, ": ",
                      std::strerror(errno), "; check MASTER_ADDR");
   return bound_address(fd.get());
+}
+
+std::optional<std::string> network_stack() {
+  // A namespace's number is unique only until the machine starts again; the first number is even a constant.
+  std::string start;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), start);
+  std::error_code error;
+  const std::string space = std::filesystem::read_symlink("/proc/self/ns/net", error).string();
+  if (start.empty() || space.empty()) return std::nullopt;
+  return cat(start, ' ', space);
 }
 
 }  // namespace braid::comm

@@ -48,14 +48,22 @@ int bound_port(int fd);
 /// The numeric local address that `fd` is bound to. Throws CommError likewise.
 std::string bound_address(int fd);
 
-/// Tries to connect to a numeric address, and closes the connection again. Returns nothing, or the reason for
-/// the failure.
-std::optional<std::string> try_connect(const std::string& address, int port,
-                                       std::chrono::milliseconds timeout);
+/// The numeric address of the other end of the connected socket `fd`. Throws CommError if it is not
+/// connected.
+std::string peer_address(int fd);
+
+/// A connection to a numeric address, without delay for small messages.
+/// Throws CommError with the reason alone: "Connection refused", "no answer".
+FileDescriptor connect_to(const std::string& address, int port, std::chrono::milliseconds timeout);
 
 /// The numeric address from which this machine reaches `host`: the loopback address itself if `host` is one,
 /// else the address of the interface on the route. Sends nothing.
 /// Throws CommError naming the host if there is no route.
 std::string local_address_towards(const std::string& host);
+
+/// Names the network stack of this process: equal for two processes exactly if both are in the same network
+/// namespace of the same machine, and so reach each other on the loopback device. Nothing if the system does
+/// not tell.
+std::optional<std::string> network_stack();
 
 }  // namespace braid::comm

@@ -1,5 +1,6 @@
 #include "braid/comm/backend.h"
 
+#include <algorithm>
 #include <numeric>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
@@ -12,17 +13,22 @@
 namespace braid::comm {
 namespace {
 
+constexpr const char* kLoopback = "127.0.0.1";
+
 // One small key per member makes it possible to name the missing ones: the backends' own rendezvous only says
-// that some are missing.
-void await_members(c10d::Store& store, const Group& group, std::chrono::milliseconds timeout) {
+// that some are missing. Returns whether the loopback device connects all members.
+bool await_members(c10d::Store& store, const Group& group, std::chrono::milliseconds timeout) {
   const auto key = [](int index) { return cat("member/", index); };
-  store.set(key(group.index), "here");
+  const std::string own_network =
+      network_stack().value_or(cat("unknown, of rank ", group.rank()));  // which is no other's
+  store.set(key(group.index), own_network);
   std::vector<std::string> all;
   for (int index = 0; index < group.size(); ++index) all.push_back(key(index));
   std::string reason;
   try {
     store.wait(all, timeout);
-    return;
+    return std::ranges::all_of(all,
+                               [&](const std::string& one) { return store.get_to_str(one) == own_network; });
   } catch (const std::exception& error) {
     reason = short_reason(error);
   }
@@ -60,7 +66,7 @@ BackendOptions backend_options(const World& world, c10::Device device, std::chro
                                std::string gloo_socket_ifname) {
   BackendOptions options = {
       .device = device, .timeout = timeout, .interfaces = std::move(gloo_socket_ifname)};
-  if (device.is_cpu() && world.world_size > 1)
+  if (device.is_cpu() && world.local_world_size < world.world_size)
     options.local_address = local_address_towards(world.master_addr);
   return options;
 }
@@ -73,11 +79,12 @@ c10::intrusive_ptr<c10d::Backend> connect_backend(const c10::intrusive_ptr<c10d:
   require<InternalError>(0 <= group.index && group.index < group.size(), "member ", group.index,
                          " of a group of ", group.size());
   const auto own_keys = c10::make_intrusive<c10d::PrefixStore>(key, store);
-  await_members(*own_keys, group, options.timeout);
+  BackendOptions used = options;
+  if (await_members(*own_keys, group, options.timeout)) used.local_address = kLoopback;
   const BrokenPipeGuard guard;  // inherited by the backend's threads
   try {
-    return options.device.is_cuda() ? make_nccl_backend(own_keys, group.index, group.size(), options)
-                                    : make_gloo_backend(own_keys, group.index, group.size(), options);
+    return options.device.is_cuda() ? make_nccl_backend(own_keys, group.index, group.size(), used)
+                                    : make_gloo_backend(own_keys, group.index, group.size(), used);
   } catch (const ConfigError&) {
     throw;
   } catch (const std::exception& error) {

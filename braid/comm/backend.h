@@ -33,19 +33,21 @@ std::string member_name(const Group& group, int index);
 struct BackendOptions {
   c10::Device device = c10::Device(c10::kCPU);  // CPUs communicate through Gloo, GPUs through NCCL
   std::chrono::milliseconds timeout = std::chrono::seconds(300);  // for connecting and for every later wait
-  std::string local_address = "127.0.0.1";                        // Gloo listens here and nowhere else
-  std::string interfaces;  // or, if not empty, on these network interfaces, comma-separated
+  /// Where Gloo listens for a group that spans several machines. Others listen on the loopback device.
+  std::string local_address = "127.0.0.1";
+  std::string interfaces;  // if not empty, all listen on these network interfaces instead, comma-separated
 };
 
-/// Options for the ranks of `world`: Gloo listens on the loopback device if the master does, else on the
-/// address from which this machine reaches the master. `gloo_socket_ifname` is the variable
-/// GLOO_SOCKET_IFNAME as the caller read it, or empty.
-/// Throws CommError naming the master if there is no route to it.
+/// Options for the ranks of `world`: the groups that span several machines listen on the address from which
+/// this machine reaches the master.
+/// `gloo_socket_ifname` is the variable GLOO_SOCKET_IFNAME as the caller read it, or empty. Throws CommError
+/// naming the master if there is no route to it.
 BackendOptions backend_options(const World& world, c10::Device device, std::chrono::milliseconds timeout,
                                std::string gloo_socket_ifname);
 
 /// A backend whose members can all reach one another. Collective over the group; `key` must be equal on all
-/// members and new in the store.
+/// members and new in the store. Through the store the members find out whether they are on one machine; then
+/// Gloo uses the loopback device, which no other machine reaches.
 /// Throws CommError naming the members that did not arrive in time, ConfigError if the backend is not built
 /// in.
 c10::intrusive_ptr<c10d::Backend> connect_backend(const c10::intrusive_ptr<c10d::Store>& store,

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <array>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -41,6 +41,12 @@ std::string connect_error(const World& world, milliseconds timeout) {
     return error.what();
   }
   return "no CommError";
+}
+
+// Rank 0, whose store the others still use, leaves last.
+void leave(c10d::Store& store, const World& world) {
+  if (world.rank != 0) return store.set(cat("left", world.rank), "");
+  for (int rank = 1; rank < world.world_size; ++rank) store.wait({cat("left", rank)});
 }
 
 // The addresses on which this machine listens on `port`, in the notation of /proc.
@@ -89,10 +95,7 @@ TEST(Store, RanksShareWhatIsSetAndOnlyTheMasterAddressListens) {
     store->set(cat("from", world.rank), cat("value", world.rank));
     for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(store->get_to_str(cat("from", rank)), cat("value", rank));
     EXPECT_EQ(listening_addresses(port), std::vector<std::string>{"0100007F"});
-    store->add("ended", 1);
-    while (store->add("ended", 0) < 3) std::this_thread::sleep_for(milliseconds(2));
-    // Rank 0 leaves last, as the others still query its store.
-    if (world.rank == 0) std::this_thread::sleep_for(milliseconds(100));
+    leave(*store, world);
   });
 }
 
@@ -105,9 +108,22 @@ TEST(Store, TakesOverAnInheritedSocket) {
     if (world.rank == 0) world.master_listen_fd = fd;
     const auto store = connect_store(world, kPlenty);
     handshake(*store, world, {}, kPlenty);
-    if (world.rank == 0) std::this_thread::sleep_for(milliseconds(50));
+    leave(*store, world);
   });
   EXPECT_TRUE(listening_addresses(port).empty()) << "the end of the store closes it";
+}
+
+TEST(Store, SeveralNodesNeedASecret) {
+  World world = world_of(1, 2, free_port());
+  world.local_world_size = 1;
+  world.master_addr = "192.0.2.1";
+  try {
+    connect_store(world, kPlenty);
+    FAIL() << "no ConfigError";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("BRAID_RUN_SECRET is not set: set it to the same secret on every node"));
+  }
 }
 
 TEST(Store, AnInheritedSocketMustBeOne) {
@@ -129,6 +145,7 @@ TEST(Store, PortInUseAndForeignAddressAreSaidSo) {
   EXPECT_THAT(connect_error(world, kPlenty),
               testing::AllOf(HasSubstr("192.0.2.1"), HasSubstr("machine of rank 0")));
   world.local_world_size = 1;
+  world.run_secret = "a secret of this test";
   world.master_addr = "127.0.0.1";
   EXPECT_THROW(connect_store(world, kPlenty), ConfigError)
       << "ranks on two nodes cannot meet on a loopback address";
@@ -203,24 +220,83 @@ TEST(Handshake, MissingRanksAreNamedOnAllThatAreThere) {
   }
 }
 
-TEST(Handshake, ARankBeyondTheWorldGetsAMessage) {
+TEST(Handshake, ARankBeyondTheWorldIsToldToAll) {
+  // Ranks 0 and 1 would be complete without it, so they begin when it is there.
   const auto messages =
-      shake([](World& world, Introduction&) { world.world_size = world.rank == 2 ? 3 : 2; });
+      run_failing_ranks(3, [&](const World& threads, const c10::intrusive_ptr<c10d::Store>& store) {
+        World world = threads;
+        world.world_size = world.rank == 2 ? 3 : 2;
+        if (world.rank != 2) store->wait({"braid/event/1"});
+        handshake(*store, world, {}, kPlenty);
+      });
+  for (const auto& message : messages) {
+    ASSERT_TRUE(message.has_value());
+    EXPECT_THAT(*message, HasSubstr("rank 2 has '3'"));
+  }
+}
+
+TEST(Handshake, ALateRankBeyondTheWorldGetsAMessage) {
+  const auto messages =
+      run_failing_ranks(3, [&](const World& threads, const c10::intrusive_ptr<c10d::Store>& store) {
+        World world = threads;
+        world.world_size = world.rank == 2 ? 3 : 2;
+        if (world.rank == 2) store->wait({"others are through"});
+        handshake(*store, world, {}, kPlenty);
+        if (world.rank == 0) store->set("others are through", "");
+      });
   EXPECT_FALSE(messages[0].has_value());
+  EXPECT_FALSE(messages[1].has_value());
   EXPECT_EQ(messages[2], "rank 2 was started with a world size of 3, but rank 0 with 2");
 }
 
-TEST(Handshake, ASecondProcessOfARankIsRejected) {
-  const auto messages = shake(
-      [](World& world, Introduction&) {
-        if (world.rank == 2) {
-          std::this_thread::sleep_for(milliseconds(50));
-          world.rank = 1;
-        }
-      },
-      milliseconds(500));
-  ASSERT_TRUE(messages[2].has_value());
-  EXPECT_THAT(*messages[2], HasSubstr(cat("rank 1 is taken by process ", ::getpid())));
+TEST(Handshake, AFaultEndsTheWaitForMissingRanks) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto messages = shake([](World& world, Introduction& mine) {
+    if (world.rank == 1) mine.config_fingerprint = "xyz";
+    if (world.rank == 2) world.rank = -1;
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kPlenty / 2);
+  for (const size_t rank : {0u, 1u}) {
+    ASSERT_TRUE(messages[rank].has_value());
+    EXPECT_THAT(*messages[rank], HasSubstr("configuration: rank 0 has 'abc', rank 1 has 'xyz'"));
+  }
+}
+
+TEST(Handshake, OfLongConfigurationsTheLinesThatDifferAreShown) {
+  std::string common;
+  for (int i = 0; i < 200; ++i) common += cat("--option_", i, " 1\n");
+  const auto messages = shake([&](World& world, Introduction& mine) {
+    mine.config_fingerprint = cat(common, "--learning_rate ", world.rank == 2 ? "0.1" : "0.2", "\n", common);
+  });
+  for (const auto& message : messages) {
+    ASSERT_TRUE(message.has_value());
+    EXPECT_THAT(*message, HasSubstr("configuration: rank 2 has '--learning_rate 0.1', ranks 0, 1 have "
+                                    "'--learning_rate 0.2'"));
+    EXPECT_THAT(*message, Not(HasSubstr("option_")));
+  }
+}
+
+TEST(Handshake, ASecondProcessOfARankIsToldToAll) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::array<std::string, 3> messages;
+  run_ranks(3, [&](const World& threads, const c10::intrusive_ptr<c10d::Store>& store) {
+    World world = threads;
+    if (world.rank == 2) {
+      store->wait({"braid/rank/1"});
+      world.rank = 1;
+    }
+    try {
+      handshake(*store, world, {}, kPlenty);
+    } catch (
+        const CommError& error) {  // here, because the end of a thread's rank ends all waits on the store
+      messages[static_cast<size_t>(threads.rank)] = error.what();
+    }
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kPlenty / 2);
+  for (const std::string& message : messages) {
+    EXPECT_THAT(message, HasSubstr(cat("rank 1 is taken by process ", ::getpid())));
+    EXPECT_THAT(message, HasSubstr("same --node_rank"));
+  }
 }
 
 }  // namespace

@@ -1,8 +1,13 @@
 #include "braid/comm/testing.h"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <mutex>
 #include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -116,6 +121,28 @@ std::vector<std::optional<std::string>> run_failing_ranks(int n, const RankBody&
     messages.push_back(exception ? std::optional(message_of(exception)) : std::nullopt);
   }
   return messages;
+}
+
+std::vector<int> tcp_sockets() {
+  std::vector<int> sockets;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    tcp_info info = {};
+    socklen_t size = sizeof(info);
+    if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0) sockets.push_back(fd);
+  }
+  return sockets;
+}
+
+int64_t bytes_sent_over_tcp() {
+  int64_t sent = 0;
+  for (const int fd : tcp_sockets()) {
+    tcp_info info = {};
+    socklen_t size = sizeof(info);
+    if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0)
+      sent += static_cast<int64_t>(info.tcpi_bytes_sent - info.tcpi_bytes_retrans);
+  }
+  return sent;
 }
 
 }  // namespace braid::comm

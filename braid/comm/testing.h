@@ -3,6 +3,7 @@
 
 #include <c10/util/intrusive_ptr.h>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <stdexcept>
@@ -34,5 +35,11 @@ void run_ranks(int n, const RankBody& body);
 
 /// Like run_ranks, but returns the message of each rank's exception, or nothing for a rank that succeeded.
 std::vector<std::optional<std::string>> run_failing_ranks(int n, const RankBody& body);
+
+/// The file descriptors of this process's TCP sockets.
+std::vector<int> tcp_sockets();
+
+/// The bytes that the kernel has sent over the TCP connections that this process has open.
+int64_t bytes_sent_over_tcp();
 
 }  // namespace braid::comm

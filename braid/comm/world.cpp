@@ -187,10 +187,18 @@ World from_slurm(const Variables& variables, int tasks) {
   return world;
 }
 
-}  // namespace
+// Whoever listens to a proof can test guesses of a short secret against it.
+constexpr size_t kLeastSecretCharacters = 16;
 
-World world_from_environment(const Environment& get) {
-  const Variables variables(get);
+std::string secret(const Variables& variables) {
+  std::string given(trim(variables.text(kSecretVariable).value_or("")));
+  require<ConfigError>(given.empty() || given.size() >= kLeastSecretCharacters, kSecretVariable, " has ",
+                       counted(static_cast<int64_t>(given.size()), "character"), "; at least ",
+                       kLeastSecretCharacters, " are needed, and openssl rand -hex 32 makes 64");
+  return given;
+}
+
+World placed(const Variables& variables) {
   if (variables.has("RANK") || variables.has("WORLD_SIZE")) return from_torchrun(variables);
   for (const char* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE", "BRAID_MASTER_LISTEN_FD"}) {
     require<ConfigError>(!variables.has(name), "RANK and WORLD_SIZE are not set in the environment, but ",
@@ -208,6 +216,15 @@ World world_from_environment(const Environment& get) {
     if (tasks && (in_step || *tasks > 1)) return from_slurm(variables, *tasks);
   }
   return {};
+}
+
+}  // namespace
+
+World world_from_environment(const Environment& get) {
+  const Variables variables(get);
+  World world = placed(variables);
+  if (world.world_size > 1) world.run_secret = secret(variables);
+  return world;
 }
 
 }  // namespace braid::comm

@@ -8,6 +8,9 @@
 
 namespace braid::comm {
 
+/// The environment variable with the run's secret.
+inline constexpr const char* kSecretVariable = "BRAID_RUN_SECRET";
+
 /// The place of one process in a run.
 struct World {
   int rank = 0;
@@ -17,11 +20,12 @@ struct World {
   int node_rank = 0;
   std::string master_addr = "127.0.0.1";  // of rank 0's store: name or address
   int master_port = 29500;
-  std::string run_id;                   // equal on all ranks of a run; empty if the launcher provides none
-  std::optional<int> local_device;      // the GPU of this rank; local_rank if the launcher names none
-  int attempt = 0;                      // restarts of the run by its launcher
-  bool store_is_hosted = false;         // the launcher hosts a store at that address: torchrun's agent
-  std::optional<int> master_listen_fd;  // a bound socket for rank 0's store, inherited from the launcher
+  std::string run_id;               // equal on all ranks of a run; empty if the launcher provides none
+  std::string run_secret;           // known to this run's ranks alone; empty if there is none. Not for logs.
+  std::optional<int> local_device;  // the GPU of this rank; local_rank if the launcher names none
+  int attempt = 0;                  // restarts of the run by its launcher
+  bool store_is_hosted = false;     // the launcher hosts a store at that address: torchrun's agent
+  std::optional<int> master_listen_fd;      // a bound socket for rank 0's store, inherited from the launcher
   std::string source = "a single process";  // who started the ranks, for messages
 
   friend bool operator==(const World&, const World&) = default;
@@ -40,8 +44,9 @@ using Environment = std::function<std::optional<std::string>(std::string_view na
 /// 3. Slurm: SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_NODEID, SLURM_JOB_NODELIST, SLURM_JOB_ID, with
 /// the STEP forms first; used inside a step or with more than one task.
 /// 4. None: one rank.
-/// MASTER_ADDR and MASTER_PORT override what 2 and 3 derive.
-/// Throws ConfigError, naming the variables, if some are missing, are not numbers, or contradict one another.
+/// MASTER_ADDR and MASTER_PORT override what 2 and 3 derive. BRAID_RUN_SECRET is read with all of them.
+/// Throws ConfigError, naming the variables, if some are missing, are not numbers, or contradict one another,
+/// or if the secret is too short to be one (the message does not contain it).
 World world_from_environment(const Environment& get);
 
 }  // namespace braid::comm

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "braid/base/error.h"
+#include "braid/comm/backend.h"
 
 namespace braid::comm {
 namespace {
@@ -66,6 +67,37 @@ TEST(World, NoVariablesAreOneRank) {
   EXPECT_EQ(world_of({}), World{});
   EXPECT_EQ(world_of({{"RANK", ""}, {"WORLD_SIZE", " "}}), World{});
   EXPECT_EQ(world_of({{"MASTER_ADDR", "elsewhere"}, {"MASTER_PORT", "1"}}), World{});
+}
+
+TEST(BackendOptions, GlooListensNoFurtherThanTheRanksAre) {
+  const auto address = [](const World& world) {
+    return backend_options(world, c10::Device(c10::kCPU), std::chrono::seconds(1), "").local_address;
+  };
+  World world = {.world_size = 4, .local_world_size = 4, .master_addr = "host.invalid"};
+  EXPECT_EQ(address(world), "127.0.0.1") << "all ranks are here, so nothing is looked up";
+  world.local_world_size = 2;
+  EXPECT_THROW(address(world), CommError);
+  world.master_addr = "127.0.0.1";
+  EXPECT_EQ(address(world), "127.0.0.1");
+}
+
+TEST(World, EveryLauncherPassesTheSecretOn) {
+  for (const Variables& launcher : {kTorchrun, kOpenMpi, kSlurm}) {
+    EXPECT_EQ(world_of(launcher).run_secret, "");
+    EXPECT_EQ(world_of(with(launcher, {{"BRAID_RUN_SECRET", " 0123456789abcdef\n"}})).run_secret,
+              "0123456789abcdef");
+  }
+  EXPECT_EQ(world_of({{"BRAID_RUN_SECRET", "0123456789abcdef"}}), World{}) << "a single process needs none";
+}
+
+TEST(World, AShortSecretIsRejectedAndNotShown) {
+  try {
+    world_of(with(kTorchrun, {{"BRAID_RUN_SECRET", "hunter2"}}));
+    FAIL() << "accepted";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("BRAID_RUN_SECRET has 7 characters; at least 16 are needed"));
+    EXPECT_THAT(error.what(), testing::Not(HasSubstr("hunter2")));
+  }
 }
 
 TEST(World, Torchrun) {

@@ -1,9 +1,6 @@
 #include "braid/launch/environment.h"
 
-#include <cstdio>
-#include <random>
-
-#include "braid/base/error.h"
+#include "braid/launch/secret.h"
 
 namespace braid::launch {
 
@@ -16,7 +13,7 @@ Environment rank_environment(const Environment& base, const LaunchOptions& optio
   Environment result = base;
   // The variables of an outer launch must not reach these ranks.
   for (const char* name :
-       {"BRAID_RUN_ID", "BRAID_LOCAL_DEVICE", "BRAID_MASTER_LISTEN_FD", "BRAID_PROGRESS"}) {
+       {"BRAID_RUN_ID", kSecretVariable, "BRAID_LOCAL_DEVICE", "BRAID_MASTER_LISTEN_FD", "BRAID_PROGRESS"}) {
     result.erase(name);
   }
   const int64_t ranks = ranks_per_node(options);
@@ -29,6 +26,7 @@ Environment rank_environment(const Environment& base, const LaunchOptions& optio
   result["MASTER_PORT"] = std::to_string(setting.master_port);
   result.try_emplace("OMP_NUM_THREADS", std::to_string(setting.omp_num_threads));
   if (!setting.run_id.empty()) result["BRAID_RUN_ID"] = setting.run_id;
+  if (!setting.secret.empty()) result[kSecretVariable] = setting.secret;
   if (const std::vector<int64_t> devices = device_numbers(options); !devices.empty()) {
     result["BRAID_LOCAL_DEVICE"] = std::to_string(devices.at(static_cast<size_t>(setting.local_rank)));
   }
@@ -44,14 +42,7 @@ std::string choose_run_id(const Environment& base, const LaunchOptions& options)
   if (const auto given = base.find("BRAID_RUN_ID"); given != base.end() && !given->second.empty())
     return given->second;
   if (options.nnodes > 1) return {};
-  std::random_device random;  // the kernel's generator
-  std::string id;
-  for (int word = 0; word < 4; ++word) {
-    char digits[9];
-    std::snprintf(digits, sizeof digits, "%08x", static_cast<unsigned>(random()));
-    id += digits;
-  }
-  return id;
+  return random_hex(16);
 }
 
 }  // namespace braid::launch

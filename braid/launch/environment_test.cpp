@@ -24,20 +24,24 @@ TEST(RankEnvironment, DeviceSocketSecretAndTerminal) {
   const Environment got = rank_environment({{"OMP_NUM_THREADS", "3"}}, {.gpus = "6,4"},
                                            {.local_rank = 1,
                                             .master_listen_fd = 5,
-                                            .run_id = "secret",
+                                            .run_id = "run7",
+                                            .secret = "secret",
                                             .omp_num_threads = 8,
                                             .terminal_columns = 120});
   EXPECT_EQ(got.at("BRAID_LOCAL_DEVICE"), "4");
   EXPECT_EQ(got.at("BRAID_MASTER_LISTEN_FD"), "5");
-  EXPECT_EQ(got.at("BRAID_RUN_ID"), "secret");
+  EXPECT_EQ(got.at("BRAID_RUN_ID"), "run7");
+  EXPECT_EQ(got.at("BRAID_RUN_SECRET"), "secret");
   EXPECT_EQ(got.at("OMP_NUM_THREADS"), "3");
   EXPECT_EQ(got.at("BRAID_PROGRESS"), "1");
   EXPECT_EQ(got.at("COLUMNS"), "120");
 }
 
 TEST(RankEnvironment, AnOuterLaunchDoesNotLeakIn) {
-  const Environment outer = {
-      {"BRAID_LOCAL_DEVICE", "1"}, {"BRAID_MASTER_LISTEN_FD", "9"}, {"BRAID_PROGRESS", "1"}};
+  const Environment outer = {{"BRAID_LOCAL_DEVICE", "1"},
+                             {"BRAID_MASTER_LISTEN_FD", "9"},
+                             {"BRAID_PROGRESS", "1"},
+                             {"BRAID_RUN_SECRET", "outer"}};
   const Environment got = rank_environment(outer, {}, {});
   for (const auto& [name, value] : outer) EXPECT_EQ(got.count(name), 0u) << name;
 }

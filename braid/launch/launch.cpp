@@ -13,6 +13,7 @@
 #include "braid/launch/process.h"
 #include "braid/launch/rank_log.h"
 #include "braid/launch/rendezvous.h"
+#include "braid/launch/secret.h"
 #include "braid/launch/signal_queue.h"
 
 namespace braid::launch {
@@ -121,6 +122,7 @@ void Job::start() {
   // rank can connect and wait.
   const Rendezvous rendezvous = open_rendezvous(options_);
   const std::string run_id = choose_run_id(context_.environment, options_);
+  const std::string secret = choose_secret(context_.environment, options_);
   const int64_t threads = std::max<int64_t>(1, context_.cores / count);
 
   const bool is_own = is_own_program(options_);
@@ -134,6 +136,7 @@ void Job::start() {
                            .master_port = rendezvous.master_port,
                            .master_listen_fd = std::nullopt,
                            .run_id = run_id,
+                           .secret = secret,
                            .omp_num_threads = threads,
                            .terminal_columns = std::nullopt};
     if (i == 0 && rendezvous.listener) setting.master_listen_fd = rendezvous.listener.get();

@@ -150,9 +150,24 @@ TEST_F(Launch, SecondNodeNumbersItsRanksAndBindsNothing) {
   second.node_rank = 1;
   second.master_addr = "host.invalid";
   second.gpus = "4,7";
+  context_.environment["BRAID_RUN_SECRET"] = "0123456789abcdef";
   EXPECT_EQ(run_launch(second, context_), 0);
   EXPECT_EQ(log(0), "2 of 4 host.invalid:29500 fd= dev=4\n");
   EXPECT_EQ(log(1), "3 of 4 host.invalid:29500 fd= dev=7\n");
+}
+
+TEST_F(Launch, RanksGetTheSecretAndNobodyElseSeesIt) {
+  const std::string secret = "0123456789abcdef0123";
+  LaunchOptions given = options(
+      2, "echo ${#BRAID_RUN_SECRET}; tr '\\0' ' ' </proc/$$/cmdline; tr '\\0' ' ' </proc/$PPID/cmdline");
+  context_.environment["BRAID_RUN_SECRET"] = secret;
+  EXPECT_EQ(run_launch(given, context_), 0);
+  for (const std::string& seen : {output_, messages_, log(0), log(1)})
+    EXPECT_THAT(seen, Not(HasSubstr(secret)));
+  EXPECT_THAT(log(1), HasSubstr("20\n"));
+  context_.environment.erase("BRAID_RUN_SECRET");
+  EXPECT_EQ(run_launch(given, context_), 0);
+  EXPECT_THAT(log(1), HasSubstr("64\n")) << "one node makes its own";
 }
 
 TEST_F(Launch, RankZeroIsShownRawAndLoggedPlain) {

@@ -65,6 +65,11 @@ config::OptionTable<LaunchOptions> launch_table() {
   table.add("master_port", &L::master_port,
             {.help = "Port of node 0, where the ranks meet. Unset: a free one on one node, 29500 on several.",
              .range = {.at_least = 1, .at_most = 65535}});
+  table.add(
+      "secret_file", &L::secret_file,
+      {.help = "File with the run's secret, equal on every node and readable by its owner alone (chmod 600). "
+               "Unset: BRAID_RUN_SECRET in the environment. One of them is required if nnodes is above 1; "
+               "one node otherwise makes a secret for each run."});
   return table;
 }
 

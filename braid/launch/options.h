@@ -18,6 +18,7 @@ struct LaunchOptions {
   std::optional<int64_t> node_rank{};        // nothing: 0, allowed on one node only
   std::optional<std::string> master_addr{};  // nothing: loopback, allowed on one node only
   std::optional<int64_t> master_port{};  // nothing: a free port on one node, kDefaultMasterPort on several
+  std::string secret_file{};             // empty: the environment, or on one node a secret made for this run
   std::string log_dir{};                 // empty: no log files
   std::vector<std::string> command{};    // of braid and its arguments; or the path of another program and its
 

@@ -25,7 +25,7 @@ std::string rejection(const std::vector<std::string>& given) {
 TEST(LaunchOptions, EveryOptionReachesItsField) {
   const auto options =
       parse_launch_options(words("--nproc_per_node 2 --gpus 3,1 --nnodes 4 --node_rank 3 --master_addr host0 "
-                                 "--master_port 1234 --log_dir logs "
+                                 "--master_port 1234 --secret_file secret --log_dir logs "
                                  "pretrain --max_steps 5 --log_dir other"));
   EXPECT_EQ(options, (LaunchOptions{.nproc_per_node = 2,
                                     .gpus = "3,1",
@@ -33,6 +33,7 @@ TEST(LaunchOptions, EveryOptionReachesItsField) {
                                     .node_rank = 3,
                                     .master_addr = "host0",
                                     .master_port = 1234,
+                                    .secret_file = "secret",
                                     .log_dir = "logs",
                                     .command = {"pretrain", "--max_steps", "5", "--log_dir", "other"}}));
 }
@@ -48,7 +49,7 @@ TEST(LaunchOptions, HelpNamesEveryOption) {
   EXPECT_EQ(parse_launch_options(words("--help")), std::nullopt);
   EXPECT_EQ(parse_launch_options(words("--nnodes 1 -h")), std::nullopt);
   for (const char* name : {"--nproc_per_node", "--gpus", "--devices", "--nnodes", "--node_rank",
-                           "--master_addr", "--master_port", "--log_dir"}) {
+                           "--master_addr", "--master_port", "--secret_file", "--log_dir"}) {
     EXPECT_THAT(launch_help(), HasSubstr(name));
   }
 }
