@@ -10,9 +10,11 @@
 namespace braid::optim {
 
 int64_t state_bytes(const tensor::Segment& segment) {
-  const bool own_master = segment.own_values.scalar_type() == segment.own_gradients.scalar_type();
-  return segment.own.size() * static_cast<int64_t>(segment.own_gradients.element_size()) *
-         (own_master ? 2 : 3);
+  const StatesSize size = {
+      .numel = segment.own.size(),
+      .element_bytes = static_cast<int64_t>(segment.own_gradients.element_size()),
+      .has_master = segment.own_values.scalar_type() != segment.own_gradients.scalar_type()};
+  return size.bytes();
 }
 
 AdamW::AdamW(std::span<const tensor::Segment> segments, std::unique_ptr<StateStore> store,

@@ -13,7 +13,6 @@
 #include "braid/optim/staged_store.h"
 #include "braid/optim/state_file.h"
 #include "braid/optim/state_store.h"
-#include "braid/tensor/memory.h"
 
 namespace braid::optim {
 namespace {
@@ -32,12 +31,6 @@ struct FileSegment {
   Place place = Place::kTaken;  // guarded by FileStore::mutex_
 };
 
-/// Of a tensor in the file, aligned as the allocator aligns tensors.
-int64_t padded_bytes(const at::Tensor& tensor) {
-  constexpr int64_t kUnit = tensor::kAllocationUnitBytes;
-  return (static_cast<int64_t>(tensor.nbytes()) + kUnit - 1) / kUnit * kUnit;
-}
-
 /// Jobs of the thread run in the order in which they were queued. While segment i is updated, the order is:
 /// read i + 1, start to write i, finish writing i - 1, read i + 2. Segment i + 2 is therefore read only after
 /// i - 1 has left memory, which bounds the segments in memory by three: i, i + 1 and one that is being read
@@ -55,18 +48,17 @@ class FileStore final : public StateStore {
       changed_.wait(lock, [&] { return failure_ != nullptr || unfinished_jobs_ == 0; });
       throw_failure();
     }
-    const bool moves_master = states.master.defined() && !is_shared(states.master);
-    const int64_t moment_bytes = padded_bytes(states.exp_avg);
-    const int64_t bytes = moment_bytes * (moves_master ? 3 : 2);
+    const StatesSize size = size_of_moved(states);
+    const int64_t bytes = size.padded_bytes();
     FileSegment& segment = segments_.emplace_back(file_, file_.append(bytes), bytes);
     const auto place = [&](const at::Tensor& given, int64_t index) {
-      at::Tensor in_file = at::from_blob(segment.range.memory().data() + index * moment_bytes, given.sizes(),
-                                         given.options().device(at::kCPU));
+      at::Tensor in_file = at::from_blob(segment.range.memory().data() + index * size.padded_tensor_bytes(),
+                                         given.sizes(), given.options().device(at::kCPU));
       return in_file.copy_(given);
     };
     segment.states.exp_avg = place(states.exp_avg, 0);
     segment.states.exp_avg_sq = place(states.exp_avg_sq, 1);
-    segment.states.master = moves_master ? place(states.master, 2) : states.master;
+    segment.states.master = size.has_master ? place(states.master, 2) : states.master;
     give_back(segments_.size() - 1);
   }
 

@@ -56,16 +56,11 @@ class StagedStore final : public StateStore {
 
   void add(SegmentStates states) override {
     require<InternalError>(!used_, "states are added after some have been taken");
-    const bool moves_master = states.master.defined() && !is_shared(states.master);
     StagedSegment& segment = segments_.emplace_back(
-        StagedSegment{.size = {.numel = states.exp_avg.numel(),
-                               .element_bytes = static_cast<int64_t>(states.exp_avg.element_size()),
-                               .moves_master = moves_master},
-                      .dtype = states.exp_avg.scalar_type(),
-                      .states = {}});
-    if (!moves_master) segment.states.master = std::exchange(states.master, at::Tensor());
+        StagedSegment{.size = size_of_moved(states), .dtype = states.exp_avg.scalar_type(), .states = {}});
+    if (!segment.size.has_master) segment.states.master = std::exchange(states.master, at::Tensor());
     host_->add(std::move(states));
-    if (slots_.size() < max_slots() || segment.size.bytes() > slots_[0].memory.numel()) {
+    if (slots_.size() < max_slots() || segment.size.padded_bytes() > slots_[0].memory.numel()) {
       allocate_slots();
     } else {
       bind(segments_.size() - 1);
@@ -122,10 +117,10 @@ class StagedStore final : public StateStore {
   void allocate_slots() {
     int64_t bytes = 0;
     for (StagedSegment& segment : segments_) {
-      bytes = std::max(bytes, segment.size.bytes());
+      bytes = std::max(bytes, segment.size.padded_bytes());
       segment.states.exp_avg.reset();
       segment.states.exp_avg_sq.reset();
-      if (segment.size.moves_master) segment.states.master.reset();
+      if (segment.size.has_master) segment.states.master.reset();
     }
     slots_.clear();
     for (size_t i = 0; i < std::min(max_slots(), segments_.size()); ++i) {
@@ -146,12 +141,12 @@ class StagedStore final : public StateStore {
     StagedSegment& segment = segments_[index];
     const at::Tensor& memory = slot_of(index).memory;
     const auto view = [&](int64_t place) {
-      return memory.narrow(0, place * segment.size.padded_bytes(), segment.size.tensor_bytes())
+      return memory.narrow(0, place * segment.size.padded_tensor_bytes(), segment.size.tensor_bytes())
           .view(segment.dtype);
     };
     segment.states.exp_avg = view(0);
     segment.states.exp_avg_sq = view(1);
-    if (segment.size.moves_master) segment.states.master = view(2);
+    if (segment.size.has_master) segment.states.master = view(2);
   }
 
   /// Starts to bring a segment to its slot, unless it is there or on its way.
@@ -215,14 +210,9 @@ class HostStore final : public StateStore {
 
 }  // namespace
 
-int64_t StatesSize::padded_bytes() const {
-  constexpr int64_t kUnit = tensor::kAllocationUnitBytes;
-  return (tensor_bytes() + kUnit - 1) / kUnit * kUnit;
-}
-
 int64_t staged_bytes(std::span<const StatesSize> segments, HostMemory host) {
   int64_t most = 0;
-  for (const StatesSize& segment : segments) most = std::max(most, segment.bytes());
+  for (const StatesSize& segment : segments) most = std::max(most, segment.padded_bytes());
   return most * static_cast<int64_t>(std::min(slots_of(host), segments.size()));
 }
 

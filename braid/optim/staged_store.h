@@ -21,18 +21,6 @@ struct StagedStoreOptions {
   HostMemory host;    ///< of the states in the other store
 };
 
-/// What the states of a segment take.
-struct StatesSize {
-  int64_t numel = 0;
-  int64_t element_bytes = 4;
-  bool moves_master = false;  ///< the master is offloaded, not only the moments
-
-  int64_t tensor_bytes() const { return numel * element_bytes; }
-  /// The same, aligned as the allocator aligns tensors.
-  int64_t padded_bytes() const;
-  int64_t bytes() const { return padded_bytes() * (moves_master ? 3 : 2); }
-};
-
 /// Bytes on the device of a store that keeps `segments` in `host`.
 int64_t staged_bytes(std::span<const StatesSize> segments, HostMemory host);
 

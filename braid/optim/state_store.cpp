@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "braid/tensor/memory.h"
+
 namespace braid::optim {
 namespace {
 
@@ -19,8 +21,19 @@ class MemoryStore final : public StateStore {
 
 }  // namespace
 
+int64_t StatesSize::padded_tensor_bytes() const {
+  constexpr int64_t kUnit = tensor::kAllocationUnitBytes;
+  return (tensor_bytes() + kUnit - 1) / kUnit * kUnit;
+}
+
 bool is_shared(const at::Tensor& tensor) {
   return tensor.defined() && (tensor.use_count() > 1 || tensor.storage().use_count() > 1);
+}
+
+StatesSize size_of_moved(const SegmentStates& states) {
+  return {.numel = states.exp_avg.numel(),
+          .element_bytes = static_cast<int64_t>(states.exp_avg.element_size()),
+          .has_master = states.master.defined() && !is_shared(states.master)};
 }
 
 std::unique_ptr<StateStore> make_memory_store() { return std::make_unique<MemoryStore>(); }

@@ -17,8 +17,25 @@ struct SegmentStates {
   at::Tensor exp_avg_sq;
 };
 
+/// What the states of a segment take.
+struct StatesSize {
+  int64_t numel = 0;
+  int64_t element_bytes = 4;
+  bool has_master = false;  ///< a tensor of its own, and not the values themselves
+
+  int64_t tensors() const { return has_master ? 3 : 2; }
+  int64_t tensor_bytes() const { return numel * element_bytes; }
+  /// The same, aligned as the allocator aligns tensors.
+  int64_t padded_tensor_bytes() const;
+  int64_t bytes() const { return tensors() * tensor_bytes(); }
+  int64_t padded_bytes() const { return tensors() * padded_tensor_bytes(); }
+};
+
 /// Whether others hold `tensor` or its memory too, so that moving it elsewhere would free nothing.
 bool is_shared(const at::Tensor& tensor);
+
+/// Of what a store that offloads moves of `states`: see StateStore.
+StatesSize size_of_moved(const SegmentStates& states);
 
 /// Used from one thread at a time. All segments are added before the first is taken. An optimizer takes one
 /// segment at a time, in ascending order: any other order is correct, but a store that offloads brings the

@@ -163,8 +163,7 @@ class Replay {
 /// Adds the optimizer's states of one stage, where the strategy keeps them.
 void add_states(const RunPlan& plan, std::span<const optim::StatesSize> states, PlannedMemory& memory) {
   int64_t bytes = 0;
-  for (const optim::StatesSize& segment : states)
-    bytes += segment.tensor_bytes() * (segment.moves_master ? 3 : 2);
+  for (const optim::StatesSize& segment : states) bytes += segment.bytes();
   if (!plan.strategy.offloads_optimizer) {
     memory.optimizer_states += bytes;
     return;
@@ -210,7 +209,7 @@ SegmentPlan plan_segments(const RunPlan& plan, int32_t rank, const RankLayout& l
       for (const tensor::Parameter* parameter : segment.members) result.parameters += parameter->numel();
       const int64_t own = segment.numel / holding.parts;
       result.held.weights += (holding.only_own_values ? own : segment.numel) * value_bytes;
-      states.push_back({.numel = own, .element_bytes = wide_bytes, .moves_master = has_masters});
+      states.push_back({.numel = own, .element_bytes = wide_bytes, .has_master = has_masters});
     }
     add_states(plan, states, result.held);
     for (const auto* segments : {&stage.segments, &stage.tied_segments}) {
