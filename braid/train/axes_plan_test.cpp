@@ -3,10 +3,8 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <map>
 #include <set>
-#include <thread>
 
 #include "braid/base/scratch_directory.h"
 #include "braid/base/text.h"
@@ -14,6 +12,7 @@
 #include "braid/schedule/memory.h"
 #include "braid/tensor/memory.h"
 #include "braid/train/axes_test_support.h"
+#include "braid/train/memory_test_support.h"
 #include "braid/train/segment_plan.h"
 
 namespace braid::train::axes {
@@ -60,10 +59,10 @@ class MemoryWitness final : public pipeline::Observer {
     const std::string where =
         cat("after ", to_string(action), " at ", position, " of rank ", trainer_.rank());
     if (in_flight_ > 0) {
-      ASSERT_LE(settled_bytes(expected), expected) << where;
+      ASSERT_LE(settled_bytes(before_, expected), expected) << where;
     } else {
       ++exact_;
-      ASSERT_EQ(settled_bytes(expected), expected) << where;
+      ASSERT_EQ(settled_bytes(before_, expected), expected) << where;
     }
   }
 
@@ -73,17 +72,6 @@ class MemoryWitness final : public pipeline::Observer {
   void count_in_flight(Op op) {
     if (op == Op::kGather || op == Op::kReduce || op == Op::kReduceDp) ++in_flight_;
     if (op == Op::kWaitGather || op == Op::kWaitReduce || op == Op::kWaitReduceDp) --in_flight_;
-  }
-
-  /// What is allocated now. A collective's thread lets go of its tensors a moment after the wait for it has
-  /// returned: until then there is more than `expected`.
-  int64_t settled_bytes(int64_t expected) const {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    while (true) {
-      const int64_t bytes = tensor::memory_stats().allocated_bytes - before_;
-      if (bytes <= expected || std::chrono::steady_clock::now() > end) return bytes;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
   }
 
   const Trainer& trainer_;

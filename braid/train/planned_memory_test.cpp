@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <set>
-#include <thread>
 #include <tuple>
 
 #include "braid/base/text.h"
@@ -16,6 +15,7 @@
 #include "braid/schedule/generators/generate.h"
 #include "braid/schedule/memory.h"
 #include "braid/tensor/memory.h"
+#include "braid/train/memory_test_support.h"
 #include "braid/train/trainer.h"
 
 namespace braid::train {
@@ -68,7 +68,7 @@ class MemoryWitness final : public pipeline::Observer {
     const int64_t constant_buffers = planned.buffers - travelling_most_ * message_bytes_;
     const int64_t expected = planned.weights + planned.gradients + planned.optimizer_states +
                              constant_buffers + kept_ - tokens_ + travelling_ * message_bytes_ + link_bytes_;
-    ASSERT_EQ(settled_bytes(expected), expected) << where;
+    ASSERT_EQ(settled_bytes(before_, expected), expected) << where;
     most_kept_ = std::max(most_kept_, kept_);
     most_travelling_ = std::max(most_travelling_, travelling_);
   }
@@ -77,17 +77,6 @@ class MemoryWitness final : public pipeline::Observer {
   int64_t most_travelling() const { return most_travelling_; }
 
  private:
-  /// What is allocated now. A collective's thread lets go of its tensors a moment after the wait for it has
-  /// returned: until then there is more than `expected`.
-  int64_t settled_bytes(int64_t expected) const {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    while (true) {
-      const int64_t bytes = tensor::memory_stats().allocated_bytes - before_;
-      if (bytes <= expected || std::chrono::steady_clock::now() > end) return bytes;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-  }
-
   const Trainer& trainer_;
   const RunPlan& plan_;
   const RankPlan& mine_;
