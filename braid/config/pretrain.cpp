@@ -41,7 +41,7 @@ void note_unused(const PretrainOptions& options, const mesh::MeshShape& mesh,
   note(options.warmup_steps > 0, {"warmup_ratio"}, "warmup_steps takes precedence");
   note(options.continue_training, {"initializer_range"}, "the weights come from model_name_or_path");
   note(pipeline_ranks(options) == 1, {"enable_send_recv_overlap"},
-       "there is one rank, so there are no messages");
+       "the pipeline has one rank, so it has no messages");
   note(is_dry_run(options), {"profile_steps"}, "a dry run takes no steps");
   note(!options.do_train && !is_dry_run(options), {"profile_steps", "schedule_memory_limit"},
        "do_train is off");

@@ -137,9 +137,10 @@ void add_other_parallelism(Table& table) {
 }
 
 void add_recompute(Table& table) {
-  table.add(
-      "recompute", &P::recompute,
-      {.help = "Recompute activations in the backward pass instead of keeping them; with every schedule."});
+  table.add("recompute", &P::recompute,
+            {.help = "Recompute activations in the backward pass instead of keeping them.",
+             .supported = {"false"},
+             .missing = "recomputation"});
   table.add("recompute_granularity", &P::recompute_granularity,
             {.help = "What is recomputed: whole decoder layers (full), attention with its projections "
                      "(full_attn) or without (core_attn).",

@@ -106,6 +106,8 @@ TEST(Pretrain, ErrorsNameTheOptionTheValueAndTheRemedy) {
       {"--fp16 --bf16", "--bf16 1 and --fp16 1 conflict; omit one"},
       {"--fp16 --fp16_opt_level O0", "--fp16 1 and --fp16_opt_level O0 (everything in float32) conflict"},
       {"--scale_loss 0.5", "--scale_loss must be a number, >= 1, got '0.5'"},
+      {"--recompute 1", "support recomputation"},
+      {"--recompute", "support recomputation"},
       {"--refined_recompute mlp_row_ln:0", "support recomputation by operator"},
       {"--pp_recompute_interval 2", "support recomputation of several layers together; use 1"},
       {"--no_recompute_layers -1", "--no_recompute_layers must be a whole number, >= 0, got '-1'"},

@@ -20,7 +20,6 @@ class DataAxes : public ::testing::TestWithParam<std::tuple<bool, bool>> {
   // Of the losses: an ulp of the weights' dtype in every weight, 2^-8 or 2^-24, moves a logit, a sum of 32
   // products of both signs, by about as much, and the mean over 100 and more tokens by less.
   double loss_bound() const { return std::get<0>(GetParam()) ? 0x1p-8 : 32 * 0x1p-24; }
-  // Of the first norm: 8 additions in float32 for each element.
   // Each product of the forward pass is summed in two halves: an ulp of the dtype in each of a dozen layers
   // moves the loss by some ulps, the gradients' norm by more, and later steps as in expect_close.
   void expect_close_after_other_sums(const Result& got, const Result& expected) const {
@@ -33,6 +32,7 @@ class DataAxes : public ::testing::TestWithParam<std::tuple<bool, bool>> {
           << "step " << i + 1;
     }
   }
+  // Of the first norm: 8 additions in float32 for each element.
   static constexpr double kNormBound = 8 * 0x1p-24;
 };
 

@@ -72,8 +72,10 @@ Trainer::Options trainer_options(const PretrainJob& job) {
                                         .device = device_of(job),
                                         .timeout = o.timeout,
                                         .gloo_interface = job.gloo_interface}};
-  const bool has_file = options.place.device.is_cpu() && options.strategy.offload_dir.empty();
-  if (options.strategy.offloads_optimizer && has_file) options.strategy.offload_dir = o.output_dir;
+  config::Strategy& strategy = options.strategy;
+  if (strategy.offloads_optimizer && strategy.offload_dir.empty() && options.place.device.is_cpu()) {
+    strategy.offload_dir = o.output_dir;
+  }
   options.sample = [&job, device = options.place.device]() -> pipeline::Microbatch {
     const config::TrainingOptions& training = job.options.training;
     const at::Tensor tokens =

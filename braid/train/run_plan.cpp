@@ -339,8 +339,9 @@ RunPlan make_run_plan(const config::Strategy& strategy, const config::TrainingOp
                       layers::ModelSpec model, const PartTimes& measured, c10::DeviceType device) {
   config::validate(strategy);
   config::validate(training);
-  require<ConfigError>(strategy.recompute == config::Recomputation::kNone,
-                       "this version of braid does not support recomputation: omit --recompute");
+  require<ConfigError>(
+      strategy.recompute == config::Recomputation::kNone,
+      "this version of braid does not support recomputation: leave Strategy::recompute at kNone");
   const schedule::PipelineShape shape = shape_of(strategy, training);
   RunPlan plan = {.strategy = strategy, .device = device, .training = training, .model = std::move(model)};
   const cost::MicrobatchShape microbatch = plan.microbatch();
