@@ -120,6 +120,22 @@ class Recipes(unittest.TestCase):
                         self.assertLess(states, 1.001 * least)
                         self.assertEqual(memory["optimizer_states"] > 0, not offloads)
 
+    def test_the_document_has_the_plans_figures_and_they_are_the_published_ones(self):
+        done = subprocess.run([project.ROOT / "tools/recipe_tables"], env={**os.environ, "BRAID": str(BRAID)}, capture_output=True, text=True,
+                              timeout=300, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        document = (project.ROOT / "docs/strategy.md").read_text()
+        for table in done.stdout.strip().split("\n\n"):
+            self.assertIn(table, document)
+        rows = {row.split(" | ")[0].strip("| "): [cell.strip() for cell in row.split("|")[2:-1]] for row in done.stdout.splitlines()}
+        all_reduces, layers, microbatches, mp, hidden, tokens = 4, 8, 4, 8, 4096, 4096
+        count = all_reduces * layers * microbatches
+        sent = count * tokens * hidden * 2 * 2 * (mp - 1) / mp
+        self.assertEqual(rows["mp-pp"][1], f"{count} all-reduce, {sent / 1e9:.2f}")
+        parameters, sharding = int(rows["mp-sharding-pp"][0].replace(",", "")), 4
+        gradients, values = (bytes * parameters * (sharding - 1) / sharding / 1e9 for bytes in (4, 2))
+        self.assertRegex(rows["mp-sharding-pp"][2], rf"^\d+ reduce-scatter, {gradients:.2f}; \d+ all-gather, {values:.2f}$")
+
 
 if __name__ == "__main__":
     unittest.main()
