@@ -100,6 +100,8 @@ int report_exception(std::string_view who, std::ostream& err) {
     return report(who, error.what(), launch::kPeerFailedExitCode, err);
   } catch (const c10::OutOfMemoryError& error) {
     return report(who, error.what_without_backtrace(), kSystemErrorExitCode, err);
+  } catch (const c10::DistError& error) {
+    return report(who, cat("libtorch: ", error.what_without_backtrace()), launch::kPeerFailedExitCode, err);
   } catch (const c10::Error& error) {
     return report(who, cat("libtorch: ", error.what_without_backtrace(), kBug), kInternalErrorExitCode, err);
   } catch (const std::bad_alloc&) {

@@ -143,6 +143,9 @@ TEST(ReportException, NamesTheCommandAndReturnsTheExitCode) {
   }
   EXPECT_EQ(reported(CommError("rank 1 left")).code, 76);
   EXPECT_EQ(reported(CommError("rank 1 left")).text, "braid x: rank 1 left\n");
+  const auto lost = c10::DistStoreError({__func__, __FILE__, 0}, "the connection was closed");
+  EXPECT_EQ(reported(lost).code, 76);
+  EXPECT_EQ(reported(lost).text, "braid x: libtorch: the connection was closed\n");
   EXPECT_EQ(reported(std::bad_alloc()).code, 71);
   EXPECT_EQ(reported(std::bad_alloc()).text, "braid x: out of memory\n");
   const auto system = std::system_error(EMFILE, std::generic_category(), "pipe");

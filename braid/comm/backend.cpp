@@ -15,37 +15,40 @@ namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
 
+// The members whose key is not in the store, for a person.
+std::string missing_members(c10d::Store& store, const Group& group, const std::vector<std::string>& keys) {
+  std::string missing;
+  for (int index = 0; index < group.size(); ++index) {
+    if (store.check({keys[static_cast<size_t>(index)]})) continue;
+    missing += cat(missing.empty() ? "" : ", ", member_name(group, index));
+  }
+  return missing;
+}
+
 // One small key per member makes it possible to name the missing ones: the backends' own rendezvous only says
 // that some are missing. Returns whether the loopback device connects all members.
 bool await_members(c10d::Store& store, const Group& group, std::chrono::milliseconds timeout) {
-  const auto key = [](int index) { return cat("member/", index); };
+  std::vector<std::string> keys;
+  for (int index = 0; index < group.size(); ++index) keys.push_back(cat("member/", index));
   const std::string own_network =
       network_stack().value_or(cat("unknown, of rank ", group.rank()));  // which is no other's
-  store.set(key(group.index), own_network);
-  std::vector<std::string> all;
-  for (int index = 0; index < group.size(); ++index) all.push_back(key(index));
-  std::string reason;
   try {
-    store.wait(all, timeout);
-    return std::ranges::all_of(all,
-                               [&](const std::string& one) { return store.get_to_str(one) == own_network; });
-  } catch (const std::exception& error) {
-    reason = short_reason(error);
-  }
-  std::string missing;
-  for (int index = 0; index < group.size(); ++index) {
-    bool here = false;
+    store.set(keys[static_cast<size_t>(group.index)], own_network);
     try {
-      here = store.check({key(index)});
+      store.wait(keys, timeout);
     } catch (const std::exception& error) {
-      throw CommError(cat(member_name(group, group.index), " lost the store: ", short_reason(error),
-                          "; see rank 0's log"));
+      const std::string missing = missing_members(store, group, keys);
+      throw CommError(cat(member_name(group, group.index), " waited ",
+                          static_cast<double>(timeout.count()) / 1000.0, " s to connect to ",
+                          missing.empty() ? short_reason(error) : missing, ": see their logs"));
     }
-    if (!here) missing += cat(missing.empty() ? "" : ", ", member_name(group, index));
+    return std::ranges::all_of(keys,
+                               [&](const std::string& key) { return store.get_to_str(key) == own_network; });
+  } catch (const c10::Error& error) {
+    // Rank 0 holds the store, and has ended: its own message says why.
+    throw CommError(
+        cat(member_name(group, group.index), " lost the store: ", short_reason(error), "; see rank 0's log"));
   }
-  throw CommError(cat(member_name(group, group.index), " waited ",
-                      static_cast<double>(timeout.count()) / 1000.0, " s to connect to ",
-                      missing.empty() ? reason : missing, ": see their logs"));
 }
 
 }  // namespace

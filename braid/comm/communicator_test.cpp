@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "braid/base/error.h"
 #include "braid/comm/testing.h"
@@ -368,6 +369,51 @@ TEST(Communicator, ALateRankMakesTheOthersTimeOutWithItsName) {
   EXPECT_FALSE(messages[1].has_value());
   ASSERT_TRUE(messages[0].has_value());
   EXPECT_THAT(*messages[0], HasSubstr("rank 0 (dp 0) waited 0.2 s to connect to rank 1 (dp 1)"));
+}
+
+// A store whose rank 0 ends before this rank's request with the given number, counted from 0.
+class StoreLostAtRequest : public c10d::PrefixStore {
+ public:
+  StoreLostAtRequest(c10::intrusive_ptr<c10d::Store> store, int number)
+      : PrefixStore("", std::move(store)), left_(number) {}
+  void set(const std::string& key, const std::vector<uint8_t>& value) override {
+    count();
+    PrefixStore::set(key, value);
+  }
+  std::vector<uint8_t> get(const std::string& key) override {
+    count();
+    return PrefixStore::get(key);
+  }
+  void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
+    count();
+    PrefixStore::wait(keys, timeout);
+  }
+  bool check(const std::vector<std::string>& keys) override {
+    count();
+    return PrefixStore::check(keys);
+  }
+
+ private:
+  void count() {
+    if (left_-- <= 0) C10_THROW_ERROR(DistStoreError, "the connection was closed");
+  }
+  int left_;
+};
+
+TEST(Communicator, ALostStoreIsACommErrorAtEveryRequest) {
+  constexpr int kRequests = 4;  // its own key, the wait for both, and their values
+  for (int lost = 0; lost < kRequests; ++lost) {
+    try {
+      run_ranks(2, [&](const World& world, const c10::intrusive_ptr<c10d::Store>& store) {
+        const auto own = c10::make_intrusive<StoreLostAtRequest>(store, world.rank == 1 ? lost : 1'000'000);
+        Communicator(own, group_of_all(world, "dp"), within(kPlenty));
+      });
+      ADD_FAILURE() << "request " << lost << " was not made";
+    } catch (const RankFailure& failure) {
+      EXPECT_THROW(std::rethrow_exception(failure.cause), CommError) << "request " << lost;
+      EXPECT_THAT(failure.what(), HasSubstr("rank 1 (dp 1) lost the store: the connection was closed"));
+    }
+  }
 }
 
 TEST(Communicator, ARankThatDoesNotComeToACollectiveEndsItInTime) {
