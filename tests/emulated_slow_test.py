@@ -1,4 +1,4 @@
-"""Published bubble rates of 1F1B, ZB-H1 and ZB-H2 on 8 and 16 emulated ranks, in real time, within 0.01."""
+"""Emulated ranks in real time: published bubble rates of 1F1B, ZB-H1 and ZB-H2, within 0.01, and W's in hand with tensor parallelism."""
 import re
 import subprocess
 import sys
@@ -15,6 +15,16 @@ class Emulated(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         rows = [line for line in done.stdout.splitlines() if re.match(r"\| [\d.]+B ", line)]
         self.assertEqual(len(rows), 6, done.stdout)
+
+    def test_weights_in_hand_hide_tensor_parallel_exchanges(self):
+        done = subprocess.run([project.ROOT / "bench/emulated", "--tensor_parallel", "--shortest"], capture_output=True, text=True, timeout=600, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        rows = {cells[2]: cells for cells in (re.split(r"\s*\|\s*", line) for line in done.stdout.splitlines() if line.startswith("| 40%"))}
+        self.assertEqual(set(rows), {"1F1B", "ZBH1"}, done.stdout)
+        _, _, _, without, with_them, simulated_without, simulated, _, _, count, _, _ = rows["ZBH1"]
+        self.assertEqual((simulated_without, simulated, count), ("1.531", "1.397", "46"))
+        self.assertLess(float(with_them), float(without), done.stdout)
+        self.assertEqual(rows["1F1B"][9], "0", "a fused backward has its own W")
 
 
 if __name__ == "__main__":

@@ -34,18 +34,23 @@ ScheduleTable file_table(std::string command, std::string summary) {
       {.command = std::move(command), .usage = "[--flag value]...", .summary = std::move(summary)});
   add_schedule_options(table);
   add_workload_options(table);
+  return table;
+}
+
+void add_output_options(ScheduleTable& table) {
   table.group("Output");
   table.add("out", &S::out, {.help = "Output file. Unset: standard output."});
-  return table;
 }
 
 }  // namespace
 
 int schedule_export_command(const CommandContext& context) {
-  const auto parsed = parse_command(
-      context, file_table("braid schedule export",
-                          "Writes a schedule's compute actions as CSV, one row per rank, in the format that "
-                          "PyTorch's pipelining (compute_only) and braid's --mode csv:FILE read."));
+  ScheduleTable table =
+      file_table("braid schedule export",
+                 "Writes a schedule's compute actions as CSV, one row per rank, in the format that "
+                 "PyTorch's pipelining (compute_only) and braid's --mode csv:FILE read.");
+  add_output_options(table);
+  const auto parsed = parse_command(context, table);
   if (!parsed) return 0;
   write_output(context, parsed->options,
                schedule::to_csv(schedule_of(parsed->options, parsed->options.mode,
@@ -54,14 +59,18 @@ int schedule_export_command(const CommandContext& context) {
 }
 
 int schedule_draw_command(const CommandContext& context) {
-  const auto parsed = parse_command(
-      context, file_table("braid schedule draw",
-                          "Draws a schedule as SVG, to scale: one row per rank, a box per action, idle time "
-                          "hatched."));
+  ScheduleTable table =
+      file_table("braid schedule draw",
+                 "Draws a schedule as SVG, to scale: one row per rank, a box per action, a W in "
+                 "hand below the action that it runs within, idle time hatched.");
+  add_exchange_options(table);
+  add_output_options(table);
+  const auto parsed = parse_command(context, table);
   if (!parsed) return 0;
-  const schedule::Schedule schedule =
+  const schedule::Schedule plain =
       schedule_of(parsed->options, parsed->options.mode, {.cells = kMostCellsDrawn, .purpose = "draw"});
-  const schedule::Workload workload = workload_of(parsed->options, schedule.shape);
+  const schedule::Workload workload = workload_of(parsed->options, plain.shape);
+  const schedule::Schedule schedule = with_weights_in_hand(parsed->options, plain, workload.durations);
   write_output(context, parsed->options,
                report::draw_svg(schedule, schedule::simulate(schedule, workload.durations),
                                 {.peaks = peaks_of(schedule, workload), .peak_unit = "memory"}));

@@ -1,6 +1,7 @@
 #include "braid/cli/schedule_options.h"
 
 #include <cmath>
+#include <utility>
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
@@ -10,6 +11,7 @@
 #include "braid/schedule/csv.h"
 #include "braid/schedule/generators/generate.h"
 #include "braid/schedule/memory.h"
+#include "braid/schedule/passes/weights_in_hand.h"
 
 namespace braid::cli {
 namespace {
@@ -123,6 +125,18 @@ void add_workload_options(ScheduleTable& table) {
        .aliases = {"schedule_memory_limit"}});
 }
 
+void add_exchange_options(ScheduleTable& table) {
+  table.add(
+      "mp_exchange", &S::mp_exchange,
+      {.help =
+           "The parts of F and I in which a rank waits for its tensor-parallel group: F,I, in the unit of "
+           "their times. A fused backward computes its weight gradients behind its part; schedules "
+           "that split the backward give F and I a W in hand. Unset: 0,0, or what the file of times "
+           "says."});
+  table.add("weights_in_hand", &S::weights_in_hand,
+            {.help = "Run a W behind exchanges where that pays. 0: F and I wait idly, to compare."});
+}
+
 int32_t chunks_of(const ScheduleOptions& options, std::string_view mode) {
   if (options.chunks) return *options.chunks;
   return schedule::mode_of(mode).chunks.value_or(mode == "VPP" ? 2 : 1);
@@ -134,6 +148,9 @@ schedule::Workload workload_of(const ScheduleOptions& options, const schedule::P
       .durations =
           config::parse_schedule_times(options.times.value_or("1,1,1,0"), shape, options.times_option),
       .memory = {.stages = {parse_memory(options.memory.value_or("1,1"), chunks)}, .scale = kMemoryUnit}};
+  if (options.mp_exchange) {
+    schedule::set_exchanges(workload.durations, *options.mp_exchange, chunks, "--mp_exchange");
+  }
   if (options.memory_limit) workload.memory_limit = memory_units(*options.memory_limit, 1);
   return workload;
 }
@@ -149,6 +166,12 @@ schedule::Schedule schedule_of(const ScheduleOptions& options, std::string_view 
   schedule::Schedule schedule = schedule::generate(mode, shape, workload_of(options, shape));
   schedule::check(schedule);
   return schedule;
+}
+
+schedule::Schedule with_weights_in_hand(const ScheduleOptions& options, schedule::Schedule schedule,
+                                        const schedule::Durations& durations) {
+  if (!options.weights_in_hand) return schedule;
+  return schedule::place_weights_in_hand(std::move(schedule), durations);
 }
 
 std::vector<double> peaks_of(const schedule::Schedule& schedule, const schedule::Workload& workload) {

@@ -23,6 +23,8 @@ struct ScheduleOptions {
   // For what
   std::optional<std::string> times{};
   std::string times_option = "--times";  ///< the option that set them, for messages
+  std::optional<std::string> mp_exchange{};
+  bool weights_in_hand = true;
   std::optional<std::string> memory{};
   std::optional<double> memory_limit{};
   // Output
@@ -55,6 +57,9 @@ void add_workload_options(ScheduleTable& table);
 /// chunks without rounding.
 inline constexpr int64_t kMemoryUnit = 720720;
 
+/// --mp_exchange, --weights_in_hand.
+void add_exchange_options(ScheduleTable& table);
+
 /// The chunks per rank that `mode` runs with: options.chunks, or the mode's fixed number, or 2 for VPP and 1
 /// for all others.
 int32_t chunks_of(const ScheduleOptions& options, std::string_view mode);
@@ -73,6 +78,11 @@ struct SizeLimit {
 /// are ignored. Throws ConfigError naming the options if it is larger than `limit`, before a mode's is
 /// generated; and if there is no such mode or file, or it does not support the options.
 schedule::Schedule schedule_of(const ScheduleOptions& options, std::string_view mode, const SizeLimit& limit);
+
+/// `schedule` with W's in hand, for times with exchanges; as it is without those, and if
+/// options.weights_in_hand is false.
+schedule::Schedule with_weights_in_hand(const ScheduleOptions& options, schedule::Schedule schedule,
+                                        const schedule::Durations& durations);
 
 /// The peak memory of each rank, in the unit of --memory.
 std::vector<double> peaks_of(const schedule::Schedule& schedule, const schedule::Workload& workload);

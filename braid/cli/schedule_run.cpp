@@ -40,6 +40,7 @@ ScheduleTable run_table() {
       "memory", &S::memory,
       {.help = "Bytes that all of a rank's layers keep for one microbatch from F to I, and from I to W, "
                "separated by a comma; they are allocated but not touched. Unset: 0,0."});
+  add_exchange_options(table);
   table.add("enable_send_recv_overlap", &S::enable_send_recv_overlap, {.help = "Post receives early."});
   table.add("message_bytes", &S::message_bytes,
             {.help = "Size of a message.", .unit = "bytes", .range = {.at_least = 8, .at_most = 1 << 30}});
@@ -63,8 +64,9 @@ train::EmulatedSchedule emulated(ScheduleOptions options, std::string_view mode)
   options.times = options.emulate;
   options.times_option = "--emulate";
   options.memory = options.memory.value_or("0,0");
-  const schedule::Schedule compute = schedule_of(options, mode, kLimit);
-  schedule::Workload workload = workload_of(options, compute.shape);
+  const schedule::Schedule plain = schedule_of(options, mode, kLimit);
+  schedule::Workload workload = workload_of(options, plain.shape);
+  const schedule::Schedule compute = with_weights_in_hand(options, plain, workload.durations);
   for (schedule::StageMemory& stage : workload.memory.stages) {
     stage.forward_to_backward /= kMemoryUnit;
     stage.backward_to_weight /= kMemoryUnit;
@@ -114,12 +116,14 @@ int launch_ranks(const CommandContext& context, int32_t ranks) {
   return launch::run_launch(launch, launch_context(context));
 }
 
-nlohmann::ordered_json to_json(const train::EmulationResult& result, const schedule::Simulation& planned) {
+nlohmann::ordered_json to_json(const train::EmulationResult& result, const schedule::Simulation& planned,
+                               int64_t weights_in_hand) {
   return {{"schedule", result.name},
           {"step_time", result.step_time.count()},
           {"planned_step_time", planned.step_time.count()},
           {"bubble_rate", result.bubble_rate},
           {"planned_bubble_rate", planned.bubble_rate},
+          {"weights_in_hand", weights_in_hand},
           {"interval_runtime", result.interval.count()},
           {"delays", result.delays.count()},
           {"noise", result.noise.count()},
@@ -170,7 +174,7 @@ int run_rank(const CommandContext& context, const ScheduleOptions& options,
   for (size_t i = 0; i < results.size(); ++i) {
     const schedule::Simulation planned = schedule::simulate(schedules[i].compute, schedules[i].durations);
     if (options.json) {
-      all.push_back(to_json(results[i], planned));
+      all.push_back(to_json(results[i], planned, count_weights_in_hand(schedules[i].compute)));
     } else {
       context.out << result_text(results[i], planned, schedules[i].compute.shape.microbatches);
     }

@@ -31,6 +31,7 @@ ScheduleTable show_table() {
   table.add("enable_send_recv_overlap", &S::enable_send_recv_overlap,
             {.help = "Post receives early, as braid pretrain does with this option. Requires --actions."});
   add_workload_options(table);
+  add_exchange_options(table);
   table.group("Output");
   table.add(
       "actions", &S::actions,
@@ -42,6 +43,12 @@ ScheduleTable show_table() {
   return table;
 }
 
+std::string exchange_text(const schedule::StageTimes& stage) {
+  if (stage.forward_exchange + stage.backward_exchange == schedule::Seconds(0)) return "";
+  return cat(", of which F waits ", stage.forward_exchange.count(), " for its mp group and I ",
+             stage.backward_exchange.count());
+}
+
 std::string timing_text(const schedule::Durations& durations, const schedule::Simulation& simulation,
                         bool is_shared) {
   const std::string result = cat("step time ", brief(simulation.step_time.count(), 9), ", bubble ",
@@ -50,7 +57,7 @@ std::string timing_text(const schedule::Durations& durations, const schedule::Si
   const schedule::StageTimes& stage = durations.stages.front();
   return cat(result, "F ", stage.forward.count(), ", I ", stage.backward_input.count(), ", W ",
              stage.backward_weight.count(), is_shared ? " per chunk" : "", ", message ",
-             durations.communication.count(), "\n");
+             durations.communication.count(), exchange_text(stage), "\n");
 }
 
 std::string message_text(const schedule::CheckReport& report) {
@@ -73,15 +80,20 @@ int schedule_show_command(const CommandContext& context) {
                        "--times has no effect on CSV output; omit one of them");
   require<ConfigError>(!options.enable_send_recv_overlap || options.actions,
                        "--enable_send_recv_overlap requires --actions: the drawing has no receives");
-  const schedule::Schedule compute =
+  require<ConfigError>(
+      !options.csv || !options.mp_exchange,
+      "--mp_exchange has no effect on CSV output, which has no cells for a W in hand; omit one of "
+      "them");
+  const schedule::Schedule plain =
       schedule_of(options, options.mode, {.cells = kMostCells, .purpose = "show"});
-  const schedule::Durations durations = workload_of(options, compute.shape).durations;
+  const schedule::Durations durations = workload_of(options, plain.shape).durations;
+  const schedule::Schedule compute = with_weights_in_hand(options, plain, durations);
   using schedule::ReceivePosting;
   const schedule::Schedule lowered = schedule::lower(
       compute,
       {.receives = options.enable_send_recv_overlap ? ReceivePosting::kEarly : ReceivePosting::kJustInTime});
   if (options.csv) {
-    context.out << schedule::to_csv(compute);
+    context.out << schedule::to_csv(plain);
     return 0;
   }
   if (options.actions) {
@@ -95,7 +107,7 @@ int schedule_show_command(const CommandContext& context) {
                   .columns = static_cast<int32_t>(columns)});
   }
   // The drawing contains the same for equal slots.
-  if (options.times || options.actions) {
+  if (options.times || options.mp_exchange || options.actions) {
     context.out << timing_text(durations, schedule::simulate(lowered, durations),
                                compute.shape.chunks_per_rank > 1);
   }

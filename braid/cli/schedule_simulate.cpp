@@ -35,6 +35,9 @@ struct Row {
   std::optional<double> clipped_interval;  // nothing for a schedule of too many cells
   std::optional<double> unclipped_interval;
   std::vector<double> peaks;
+  int64_t weights_in_hand = 0;
+  double step_time_without = 0;  // W's in hand
+  bool has_exchanges = false;
 
   double peak() const { return *std::ranges::max_element(peaks); }
 };
@@ -49,33 +52,44 @@ std::optional<double> interval_of(const schedule::Schedule& schedule, const sche
 }
 
 Row simulated(const ScheduleOptions& options, std::string_view mode) {
-  const schedule::Schedule schedule =
-      schedule_of(options, mode, {.cells = kMostCells, .purpose = "simulate"});
-  const schedule::Workload workload = workload_of(options, schedule.shape);
+  const schedule::Schedule plain = schedule_of(options, mode, {.cells = kMostCells, .purpose = "simulate"});
+  const schedule::Workload workload = workload_of(options, plain.shape);
+  const schedule::Schedule schedule = with_weights_in_hand(options, plain, workload.durations);
   const schedule::Simulation simulation = schedule::simulate(schedule, workload.durations);
-  return {.name = schedule.name,
-          .shape = schedule.shape,
-          .step_time = simulation.step_time.count(),
-          .longest_span = simulation.longest_span.count(),
-          .bubble_rate = simulation.bubble_rate,
-          .clipped_interval = interval_of(schedule, workload, schedule::NormUse::kScalesUpdate),
-          .unclipped_interval = interval_of(schedule, workload, schedule::NormUse::kReportedOnly),
-          .peaks = peaks_of(schedule, workload)};
+  return {
+      .name = schedule.name,
+      .shape = schedule.shape,
+      .step_time = simulation.step_time.count(),
+      .longest_span = simulation.longest_span.count(),
+      .bubble_rate = simulation.bubble_rate,
+      .clipped_interval = interval_of(schedule, workload, schedule::NormUse::kScalesUpdate),
+      .unclipped_interval = interval_of(schedule, workload, schedule::NormUse::kReportedOnly),
+      .peaks = peaks_of(schedule, workload),
+      .weights_in_hand = count_weights_in_hand(schedule),
+      .step_time_without = schedule::simulate(plain, workload.durations).step_time.count(),
+      .has_exchanges = std::ranges::any_of(workload.durations.stages, [](const schedule::StageTimes& stage) {
+        return stage.forward_exchange + stage.backward_exchange > schedule::Seconds(0);
+      })};
 }
 
 nlohmann::ordered_json to_json(const Row& row) {
   using Json = nlohmann::ordered_json;
   const auto number = [](std::optional<double> value) { return value ? Json(*value) : Json(nullptr); };
-  return {{"schedule", row.name},
-          {"pp", row.shape.ranks},
-          {"micro", row.shape.microbatches},
-          {"chunks", row.shape.chunks_per_rank},
-          {"step_time", row.step_time},
-          {"longest_span", row.longest_span},
-          {"bubble_rate", row.bubble_rate},
-          {"interval", number(row.clipped_interval)},
-          {"interval_without_clipping", number(row.unclipped_interval)},
-          {"peak_memory", row.peaks}};
+  Json json = {{"schedule", row.name},
+               {"pp", row.shape.ranks},
+               {"micro", row.shape.microbatches},
+               {"chunks", row.shape.chunks_per_rank},
+               {"step_time", row.step_time},
+               {"longest_span", row.longest_span},
+               {"bubble_rate", row.bubble_rate},
+               {"interval", number(row.clipped_interval)},
+               {"interval_without_clipping", number(row.unclipped_interval)},
+               {"peak_memory", row.peaks}};
+  if (row.has_exchanges) {
+    json["weights_in_hand"] = row.weights_in_hand;
+    json["step_time_without"] = row.step_time_without;
+  }
+  return json;
 }
 
 void add_json_option(ScheduleTable& table) {
@@ -129,19 +143,25 @@ std::string interval_text(std::optional<double> interval) { return interval ? br
 std::string comparison_text(const std::vector<Row>& rows, const std::optional<Row>& baseline) {
   size_t width = 8;
   for (const Row& row : rows) width = std::max(width, row.name.size());
+  const bool has_exchanges = std::ranges::any_of(rows, &Row::has_exchanges);
   std::ostringstream text;
   const auto line = [&](const auto& name, const auto& chunks, const auto& time, const auto& speed,
-                        const auto& bubble, const auto& interval, const auto& unclipped, const auto& peak) {
+                        const auto& bubble, const auto& interval, const auto& unclipped, const auto& peak,
+                        const auto& in_hand, const auto& without) {
     text << std::left << std::setw(static_cast<int>(width)) << name << std::right << std::setw(8) << chunks
          << std::setw(12) << time << std::setw(9) << speed << std::setw(9) << bubble << std::setw(10)
-         << interval << std::setw(11) << unclipped << std::setw(10) << peak << "\n";
+         << interval << std::setw(11) << unclipped << std::setw(10) << peak;
+    if (has_exchanges) text << std::setw(11) << in_hand << std::setw(11) << without;
+    text << "\n";
   };
-  line("schedule", "chunks", "step time", "speed", "bubble", "interval", "unclipped", "peak");
+  line("schedule", "chunks", "step time", "speed", "bubble", "interval", "unclipped", "peak", "W in hand",
+       "without");
   for (const Row& row : rows) {
     line(row.name, row.shape.chunks_per_rank, brief(row.step_time, 6),
          baseline && row.step_time > 0 ? fixed(baseline->step_time / row.step_time, 3) : "-",
          fixed(100 * row.bubble_rate, 2) + "%", interval_text(row.clipped_interval),
-         interval_text(row.unclipped_interval), brief(row.peak(), 6));
+         interval_text(row.unclipped_interval), brief(row.peak(), 6), row.weights_in_hand,
+         brief(row.step_time_without, 6));
   }
   return text.str();
 }
@@ -179,6 +199,7 @@ int schedule_simulate_command(const CommandContext& context) {
                   "does not compute."});
   add_schedule_options(table);
   add_workload_options(table);
+  add_exchange_options(table);
   add_json_option(table);
   const auto parsed = parse_command(context, table);
   if (!parsed) return 0;
@@ -202,17 +223,24 @@ int schedule_simulate_command(const CommandContext& context) {
     context.out << " ... (" << row.peaks.size() << " ranks, largest " << brief(row.peak(), 6) << ")";
   }
   context.out << "\n";
+  if (row.has_exchanges) {
+    context.out << "weights_in_hand: " << row.weights_in_hand
+                << "; without them step_time: " << brief(row.step_time_without, 9) << "\n";
+  }
   return 0;
 }
 
 int schedule_compare_command(const CommandContext& context) {
-  ScheduleTable table({.command = "braid schedule compare",
-                       .usage = "[--flag value]...",
-                       .summary =
-                           "Compares all schedules for one pipeline, the shortest step first. The step time "
-                           "runs from the first start to the last end on any rank; speed is 1F1B's step time "
-                           "over it. The interval is the time from one step to the next, with gradient "
-                           "clipping and without."});
+  ScheduleTable table(
+      {.command = "braid schedule compare",
+       .usage = "[--flag value]...",
+       .summary =
+           "Compares all schedules for one pipeline, the shortest step first. The step time "
+           "runs from the first start to the last end on any rank; speed is 1F1B's step time "
+           "over it. With --mp_exchange, the last columns are the number of W's that run behind exchanges, "
+           "and "
+           "the step time if none did. The interval is the time from one step to the next, with gradient "
+           "clipping and without."});
   table.group("Pipeline");
   add_pipeline_options(table);
   table.add("chunks", &S::chunks,
@@ -220,6 +248,7 @@ int schedule_compare_command(const CommandContext& context) {
              .range = {.at_least = 2, .at_most = 1024},
              .aliases = {"virtual_pp_degree"}});
   add_workload_options(table);
+  add_exchange_options(table);
   add_json_option(table);
   table.add("out", &S::out, {.help = "Also plot bubble rate against memory into this SVG file."});
   const auto parsed = parse_command(context, table);

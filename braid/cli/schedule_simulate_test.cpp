@@ -71,6 +71,29 @@ TEST(ScheduleSimulate, JsonHasTheSameNumbers) {
   EXPECT_EQ(row["peak_memory"], (std::vector<double>{2, 1}));
 }
 
+// ZBH2 on 4 ranks: what each exchange costs is what W's in hand save.
+TEST(ScheduleSimulate, TakesExchangesAndRunsWeightsBehindThem) {
+  const std::vector<std::string> arguments = {
+      "--mode", "ZBH2", "--pp", "4", "--micro", "16", "--times", "1.5,1.5,1,0", "--mp_exchange", "0.5,0.5"};
+  const json with = json_of("simulate", arguments);
+  EXPECT_LT(with["step_time"], with["step_time_without"]);
+  EXPECT_GT(with["weights_in_hand"], 16);
+  std::vector<std::string> idle = arguments;
+  idle.insert(idle.end(), {"--weights_in_hand", "0"});
+  const json without = json_of("simulate", idle);
+  EXPECT_EQ(without["step_time"], with["step_time_without"]);
+  EXPECT_EQ(without["weights_in_hand"], 0);
+  EXPECT_EQ(with["peak_memory"], without["peak_memory"]);
+  EXPECT_THAT(schedule("simulate", arguments).out, HasSubstr("; without them step_time: "));
+  EXPECT_THAT(schedule("compare", {"--mp_exchange", "0.5,0.5"}).out, HasSubstr("  W in hand    without\n"));
+  EXPECT_THAT(schedule("show", {"--mode", "ZBH2", "--mp_exchange", "0.5,0.5"}).out,
+              HasSubstr(", of which F waits 0.5 for its mp group and I 0.5\n"));
+  EXPECT_THAT(schedule("show", {"--mode", "ZBH2", "--mp_exchange", "0.5,0.5", "--csv", "1"}).err,
+              HasSubstr("no cells for a W in hand"));
+  EXPECT_THAT(schedule("simulate", {"--mp_exchange", "2,0"}).err,
+              HasSubstr("--mp_exchange are parts of F and I"));
+}
+
 // Where updates wait for the norm, all ranks begin a step together; where they do not, ZBH2's bubbles
 // overlap.
 TEST(ScheduleSimulate, PrintsTheIntervalOfSteps) {

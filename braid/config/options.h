@@ -87,6 +87,7 @@ struct PretrainOptions {
   std::string pipeline_parallel_config;
   int64_t virtual_pp_degree = 1;
   std::optional<std::string> schedule_times;
+  std::optional<std::string> schedule_mp_exchange;
   std::optional<int64_t> schedule_memory_limit;
   std::string virtual_pipeline_seg_method = "LlamaDecoderLayerAuto";
   int64_t tensor_parallel_degree = -1;

@@ -70,6 +70,12 @@ void add_pipeline(Table& table) {
                "with them, and schedules that depend on times (ZBVPP, V-Half, V-Min, auto) are made for "
                "them. Unset: these schedules measure at the start; the others, and dry_run, take times "
                "in proportion to FLOPs."});
+  table.add(
+      "schedule_mp_exchange", &P::schedule_mp_exchange,
+      {.help =
+           "The parts of schedule_times' F and I in which a rank waits for its tensor-parallel group, in the "
+           "same unit: F,I. Schedules that split the backward run weight gradients behind them. Requires "
+           "schedule_times, and overrides what its file says. Unset: a tenth of F and I."});
   table.add("schedule_memory_limit", &P::schedule_memory_limit,
             {.help = "Most memory that any rank may hold for microbatches between their forward and their "
                      "weight gradients. auto and ZBVPP respect it; other schedules are rejected if they "

@@ -10,6 +10,7 @@
 #include "braid/config/schedule_times.h"
 #include "braid/config/text_file.h"
 #include "braid/schedule/csv.h"
+#include "braid/schedule/workload.h"
 
 namespace braid::config {
 namespace {
@@ -71,8 +72,19 @@ Strategy strategy_of(const PretrainOptions& options, std::optional<int64_t> worl
     strategy.schedule_mode = options.pipeline_schedule_mode;
   }
   strategy.chunks_per_rank = shape.chunks_per_rank;
+  require<ConfigError>(options.schedule_times || !options.schedule_mp_exchange,
+                       "--schedule_mp_exchange is a part of --schedule_times, which is not set");
   if (options.schedule_times) {
     strategy.durations = parse_schedule_times(*options.schedule_times, shape, "--schedule_times");
+    if (options.schedule_mp_exchange) {
+      require<ConfigError>(strategy.mesh.mp > 1,
+                           "--schedule_mp_exchange is what tensor-parallel groups take, and "
+                           "--tensor_parallel_degree is 1: remove it");
+      schedule::set_exchanges(*strategy.durations, *options.schedule_mp_exchange, shape.chunks_per_rank,
+                              "--schedule_mp_exchange");
+    } else if (strategy.mesh.mp > 1) {
+      schedule::assume_exchanges(*strategy.durations);
+    }
   }
   if (options.do_train || is_dry_run(options)) strategy.memory_limit_bytes = options.schedule_memory_limit;
   if (options.enable_send_recv_overlap) strategy.receives = schedule::ReceivePosting::kEarly;

@@ -64,6 +64,7 @@ TEST(RunOptions, EveryOptionArrives) {
   o.enable_send_recv_overlap = true;
   o.virtual_pp_degree = 2;
   o.schedule_times = "2,4,6,1";
+  o.schedule_mp_exchange = "1,2";
   o.schedule_memory_limit = 1000;
   o.segment_broadcast_mb = 0.5;
   o.segment_anchors = "a  b";
@@ -79,6 +80,8 @@ TEST(RunOptions, EveryOptionArrives) {
   o.logging_steps = 15;
   o.profile_steps = "16,17";
   o.skip_export = true;
+  schedule::Durations expected_durations = schedule::parse_durations("2,4,6,1", 2);
+  schedule::set_exchanges(expected_durations, "1,2", 2);
   const RunOptions expected = {
       .strategy = {.mesh = {.mp = 2, .sharding = 3, .pp = 4, .dp = 5},
                    .sharding_stage = 3,
@@ -90,7 +93,7 @@ TEST(RunOptions, EveryOptionArrives) {
                    .no_recompute_layers = {1, 5},
                    .chunks_per_rank = 2,
                    .schedule_mode = "VPP",
-                   .durations = schedule::parse_durations("2,4,6,1", 2),
+                   .durations = expected_durations,
                    .memory_limit_bytes = 1000,
                    .receives = schedule::ReceivePosting::kEarly,
                    .segment_bytes = int64_t{512} * 1024,

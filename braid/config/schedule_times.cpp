@@ -24,6 +24,8 @@ schedule::Durations read_times(const std::string& path) {
                                     .backward_weight = Seconds(stage.at("backward_weight").get<double>())};
       if (stage.contains("fused_backward"))
         times.fused_backward = Seconds(stage["fused_backward"].get<double>());
+      times.forward_exchange = Seconds(stage.value("forward_exchange", 0.0));
+      times.backward_exchange = Seconds(stage.value("backward_exchange", 0.0));
       durations.stages.push_back(times);
     }
     return durations;
@@ -56,6 +58,8 @@ std::string to_json(const schedule::Durations& durations) {
                                     {"backward_input", times.backward_input.count()},
                                     {"backward_weight", times.backward_weight.count()}};
     if (times.fused_backward) stage["fused_backward"] = times.fused_backward->count();
+    if (times.forward_exchange > Seconds(0)) stage["forward_exchange"] = times.forward_exchange.count();
+    if (times.backward_exchange > Seconds(0)) stage["backward_exchange"] = times.backward_exchange.count();
     json["stages"].push_back(std::move(stage));
   }
   return json.dump(1) + "\n";

@@ -15,7 +15,8 @@ schedule::Durations parse_schedule_times(std::string_view text, const schedule::
                                          std::string_view option_name);
 
 /// One JSON object: "stages", a list with "forward", "backward_input", "backward_weight" and, if timed
-/// separately, "fused_backward" of each; and "communication". In seconds; numbers read back exactly.
+/// separately, "fused_backward" of each, and, if there are any, "forward_exchange" and "backward_exchange";
+/// and "communication". In seconds; numbers read back exactly.
 std::string to_json(const schedule::Durations& durations);
 
 }  // namespace braid::config

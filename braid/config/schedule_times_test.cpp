@@ -13,7 +13,12 @@ using schedule::Seconds;
 using testing::HasSubstr;
 
 const schedule::Durations kDurations = {.stages = {{Seconds(0.1), Seconds(0.2), Seconds(0.3)},
-                                                   {Seconds(1.0 / 3), Seconds(2), Seconds(3), Seconds(4)}},
+                                                   {.forward = Seconds(1.0 / 3),
+                                                    .backward_input = Seconds(2),
+                                                    .backward_weight = Seconds(3),
+                                                    .fused_backward = Seconds(4),
+                                                    .forward_exchange = Seconds(0.1 / 3),
+                                                    .backward_exchange = Seconds(1)}},
                                         .communication = Seconds(1e-5)};
 
 std::string error_of(const std::string& text, const schedule::PipelineShape& shape) {

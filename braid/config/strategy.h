@@ -45,10 +45,11 @@ struct Strategy {
   std::vector<int64_t> no_recompute_layers;  ///< decoder layers, counted from 0, that keep what they compute
 
   int32_t chunks_per_rank = 1;
-  std::string schedule_mode = "1F1B";            ///< one of schedule::modes()
-  std::optional<schedule::Schedule> schedule;    ///< compute actions, used in place of a mode
-  std::optional<schedule::Durations> durations;  ///< of the stages, in any unit. Unset: see make_run_plan
-  std::optional<int64_t> memory_limit_bytes;     ///< on what a rank keeps for backward passes
+  std::string schedule_mode = "1F1B";          ///< one of schedule::modes()
+  std::optional<schedule::Schedule> schedule;  ///< compute actions, used in place of a mode
+  /// Of the stages, in any unit, with mp > 1 the exchanges within F and I too. Unset: see make_run_plan.
+  std::optional<schedule::Durations> durations;
+  std::optional<int64_t> memory_limit_bytes;  ///< on what a rank keeps for backward passes
   schedule::ReceivePosting receives = schedule::ReceivePosting::kJustInTime;  ///< enable_send_recv_overlap
   int64_t segment_bytes = int64_t{32} << 20;  ///< see tensor::SegmentCut; key: segment_broadcast_MB
   std::vector<std::string> segment_anchors;   ///< names of layers

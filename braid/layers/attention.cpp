@@ -52,8 +52,12 @@ std::vector<Linear> make_projections(const Attention::Options& options) {
 std::vector<const at::Tensor*> AttentionSaved::tensors() const {
   std::vector<const at::Tensor*> all = {&qkv, &residual};
   for (const auto& part : {norm.tensors(), qkv_product.tensors(), out_product.tensors(), attention.tensors(),
-                           dnormed.tensors()}) {
+                           summing.tensors()}) {
     all.insert(all.end(), part.begin(), part.end());
+  }
+  if (gathered) {
+    for (const auto& part : {gathered->dy.tensors(), gathered->x.tensors()})
+      all.insert(all.end(), part.begin(), part.end());
   }
   return all;
 }
@@ -110,7 +114,22 @@ void Attention::add_projection_gradient(const at::Tensor& dqkv, const at::Tensor
 }
 
 at::Tensor Attention::forward(const at::Tensor& x, Saved* saved) {
-  auto* kept = static_cast<AttentionSaved*>(saved);
+  return from_rows(begin_output(x, static_cast<AttentionSaved*>(saved)).wait(), x).add_(x);
+}
+
+void Attention::begin_forward(const at::Tensor& x, Saved& saved) {
+  auto& kept = static_cast<AttentionSaved&>(saved);
+  kept.summing = begin_output(x, &kept);
+  kept.residual = x;
+}
+
+at::Tensor Attention::end_forward(Saved& saved) {
+  auto& kept = static_cast<AttentionSaved&>(saved);
+  const at::Tensor x = std::exchange(kept.residual, {});
+  return from_rows(kept.summing.wait(), x).add_(x);
+}
+
+PendingRows Attention::begin_output(const at::Tensor& x, AttentionSaved* kept) {
   const kernels::RopeShape shape = rope_shape(x);
   const at::Tensor normed = as_rows(norm_.forward(x, kept ? &kept->norm : nullptr));
   const at::Tensor qkv = project(mp_.gather(normed).wait());
@@ -124,7 +143,7 @@ at::Tensor Attention::forward(const at::Tensor& x, Saved* saved) {
     kept->attention = std::move(attention);
     kept->out_product.x = mixed;
   }
-  return from_rows(mp_.sum(out_.product(mixed)).wait(), x).add_(x);
+  return mp_.sum(out_.product(mixed));
 }
 
 at::Tensor Attention::backward_input(const at::Tensor& dy, Saved& saved) {
@@ -156,22 +175,27 @@ void Attention::begin_heads(const at::Tensor& dy_TH, const at::Tensor& own, Atte
 void Attention::begin_projection(const at::Tensor& dy, AttentionSaved& kept) {
   kept.out_product.dy = as_rows(dy);
   kept.residual = dy;
-  kept.dnormed = mp_.sum(project_backward(kept.qkv_product.dy));
+  kept.summing = mp_.sum(project_backward(kept.qkv_product.dy));
 }
 
 at::Tensor Attention::end_backward_input(Saved& saved) {
   auto& kept = static_cast<AttentionSaved&>(saved);
   const at::Tensor dy = std::exchange(kept.residual, {});
-  return norm_.backward_input_plus(from_rows(kept.dnormed.wait(), dy), dy, kept.norm);
+  return norm_.backward_input_plus(from_rows(kept.summing.wait(), dy), dy, kept.norm);
+}
+
+void Attention::begin_backward_weight(Saved& saved) {
+  auto& kept = static_cast<AttentionSaved&>(saved);
+  kept.gathered = {.dy = mp_.gather(kept.out_product.dy), .x = mp_.gather(kept.qkv_product.x)};
 }
 
 void Attention::backward_weight(Saved& saved) {
   auto& kept = static_cast<AttentionSaved&>(saved);
-  PendingRows dy = mp_.gather(kept.out_product.dy);
-  PendingRows normed = mp_.gather(kept.qkv_product.x);
-  out_.add_weight_gradient(dy.wait(), kept.out_product.x);
+  if (!kept.gathered) begin_backward_weight(saved);
+  auto rows = std::exchange(kept.gathered, std::nullopt);
+  out_.add_weight_gradient(rows->dy.wait(), kept.out_product.x);
   kept.out_product = {};
-  add_projection_gradient(kept.qkv_product.dy, normed.wait());
+  add_projection_gradient(kept.qkv_product.dy, rows->x.wait());
   kept.qkv_product = {};
   norm_.backward_weight(kept.norm);
 }

@@ -9,6 +9,8 @@
 // of their own.
 #pragma once
 
+#include <optional>
+
 #include "braid/kernels/rope.h"
 #include "braid/layers/causal_attention.h"
 #include "braid/layers/layer.h"
@@ -29,10 +31,11 @@ class AttentionSaved final : public Saved {
   at::Tensor qkv;  ///< [T, (heads + 2 * key-value heads) * d] of this rank's heads, queries and keys rotated
   AttentionResult attention;
 
-  // Between the two parts of B: dy, which also reaches x around the norm, and the gradient of the norm's
-  // output.
+  // Between the two parts of F: x, and the sum that is added to it. Of B: dy, which also reaches x around the
+  // norm, and the gradient of the norm's output.
   at::Tensor residual;
-  PendingRows dnormed;
+  PendingRows summing;
+  std::optional<GatheredRows> gathered;  // between the two parts of W
 };
 
 class Attention final : public Layer {
@@ -53,10 +56,13 @@ class Attention final : public Layer {
 
   std::unique_ptr<Saved> make_saved() const override { return std::make_unique<AttentionSaved>(); }
   at::Tensor forward(const at::Tensor& x, Saved* saved) override;
+  void begin_forward(const at::Tensor& x, Saved& saved) override;
+  at::Tensor end_forward(Saved& saved) override;
   at::Tensor backward_input(const at::Tensor& dy, Saved& saved) override;
   void begin_backward_input(const at::Tensor& dy, Saved& saved) override;
   at::Tensor end_backward_input(Saved& saved) override;
   void backward_weight(Saved& saved) override;
+  void begin_backward_weight(Saved& saved) override;
   at::Tensor backward(const at::Tensor& dy, Saved& saved) override;
   void append_parameters(std::vector<tensor::Parameter*>& parameters) override;
 
@@ -64,6 +70,8 @@ class Attention final : public Layer {
   struct Heads {
     at::Tensor q, k, v;  ///< [b, n, s, d] views of qkv
   };
+  /// F up to the sum that is added to x, which is started.
+  PendingRows begin_output(const at::Tensor& x, AttentionSaved* kept);
   /// `own`: this rank's part [b, s', H] of an activation, for b and s.
   Heads heads_of(const at::Tensor& qkv, const at::Tensor& own) const;
   kernels::RopeShape rope_shape(const at::Tensor& own) const;

@@ -11,7 +11,7 @@ int64_t Saved::bytes() const {
   std::set<const void*> counted;
   int64_t sum = 0;
   std::vector<const at::Tensor*> held = tensors();
-  held.push_back(&dx);
+  held.push_back(&result);
   for (const at::Tensor* t : held) {
     if (t->defined() && counted.insert(t->storage().data()).second)
       sum += static_cast<int64_t>(t->storage().nbytes());
@@ -19,9 +19,15 @@ int64_t Saved::bytes() const {
   return sum;
 }
 
-void Layer::begin_backward_input(const at::Tensor& dy, Saved& saved) { saved.dx = backward_input(dy, saved); }
+void Layer::begin_forward(const at::Tensor& x, Saved& saved) { saved.result = forward(x, &saved); }
 
-at::Tensor Layer::end_backward_input(Saved& saved) { return std::exchange(saved.dx, {}); }
+at::Tensor Layer::end_forward(Saved& saved) { return std::exchange(saved.result, {}); }
+
+void Layer::begin_backward_input(const at::Tensor& dy, Saved& saved) {
+  saved.result = backward_input(dy, saved);
+}
+
+at::Tensor Layer::end_backward_input(Saved& saved) { return std::exchange(saved.result, {}); }
 
 at::Tensor Layer::backward(const at::Tensor& dy, Saved& saved) {
   at::Tensor dx = backward_input(dy, saved);

@@ -31,9 +31,8 @@ class Saved {
   int64_t bytes() const;
   bool empty() const { return bytes() == 0; }
 
-  /// The result of B between Layer::begin_backward_input and end_backward_input, of a layer that does all of
-  /// B in the first.
-  at::Tensor dx;
+  /// The result of F or B between the two parts of it, of a layer that does all of it in the first.
+  at::Tensor result;
 };
 
 class LossLayer;
@@ -50,15 +49,19 @@ class Layer {
   /// x while `saved` holds it.
   virtual at::Tensor forward(const at::Tensor& x, Saved* saved) = 0;
 
+  /// F in two parts, for work in between: the first ends where F would wait for other ranks of the
+  /// tensor-parallel (mp) group, the second waits for them and returns y. Any work of this rank may come in
+  /// between, even W of another microbatch of this layer. The same bits as forward. By default the first does
+  /// all of F.
+  virtual void begin_forward(const at::Tensor& x, Saved& saved);
+  virtual at::Tensor end_forward(Saved& saved);
+
   /// B. Returns dx [b, s, H], the gradient of the loss with respect to x, for dy [b, s, H'] (undefined for
   /// the embedding, whose input has none). Drops from `saved` what only B needed and keeps what W needs. May
   /// keep dy, which the caller must not modify until W.
   virtual at::Tensor backward_input(const at::Tensor& dy, Saved& saved) = 0;
 
-  /// B in two parts, for work in between: the first ends where B would wait for other ranks of the
-  /// tensor-parallel (mp) group, the second waits for them and returns dx. Any work of this rank may come in
-  /// between, even W of another microbatch of this layer, but not W of this one. The same bits as
-  /// backward_input. By default the first does all of B.
+  /// B in two parts, like F; W of this microbatch may not come in between.
   virtual void begin_backward_input(const at::Tensor& dy, Saved& saved);
   virtual at::Tensor end_backward_input(Saved& saved);
 
@@ -66,6 +69,11 @@ class Layer {
   /// first microbatch of a step, see Parameter::gradient_started) and leaves `saved` empty. Call it in
   /// ascending order of microbatches: this makes the sums bit-identical under every schedule.
   virtual void backward_weight(Saved& saved) = 0;
+
+  /// Starts what W of this microbatch needs from other ranks of the mp group, so that it arrives during the
+  /// work between this call and backward_weight. By default, and where W needs nothing, there is nothing to
+  /// start.
+  virtual void begin_backward_weight(Saved& /*saved*/) {}
 
   /// B and W, for schedules that do not split them: what only W needs lives only while this layer runs. By
   /// default one after the other; a layer of an mp group computes weight gradients while the group sums dx.

@@ -32,8 +32,12 @@ tensor::TensorSlice down_columns(const Mlp::Options& options) {
 std::vector<const at::Tensor*> MlpSaved::tensors() const {
   std::vector<const at::Tensor*> all = {&gate_up, &residual};
   for (const auto& part :
-       {norm.tensors(), gate_up_product.tensors(), down_product.tensors(), dnormed.tensors()}) {
+       {norm.tensors(), gate_up_product.tensors(), down_product.tensors(), summing.tensors()}) {
     all.insert(all.end(), part.begin(), part.end());
+  }
+  if (gathered) {
+    for (const auto& part : {gathered->dy.tensors(), gathered->x.tensors()})
+      all.insert(all.end(), part.begin(), part.end());
   }
   return all;
 }
@@ -49,14 +53,29 @@ Mlp::Mlp(const Options& options)
       down_({down_columns(options)}) {}
 
 at::Tensor Mlp::forward(const at::Tensor& x, Saved* saved) {
-  auto* kept = static_cast<MlpSaved*>(saved);
+  return from_rows(begin_output(x, static_cast<MlpSaved*>(saved)).wait(), x).add_(x);
+}
+
+void Mlp::begin_forward(const at::Tensor& x, Saved& saved) {
+  auto& kept = static_cast<MlpSaved&>(saved);
+  kept.summing = begin_output(x, &kept);
+  kept.residual = x;
+}
+
+at::Tensor Mlp::end_forward(Saved& saved) {
+  auto& kept = static_cast<MlpSaved&>(saved);
+  const at::Tensor x = std::exchange(kept.residual, {});
+  return from_rows(kept.summing.wait(), x).add_(x);
+}
+
+PendingRows Mlp::begin_output(const at::Tensor& x, MlpSaved* kept) {
   const at::Tensor normed = as_rows(norm_.forward(x, kept ? &kept->norm : nullptr));
   const at::Tensor gate_up = gate_up_.product(mp_.gather(normed).wait());
   if (kept) {
     kept->gate_up_product.x = normed;
     kept->gate_up = gate_up;
   }
-  return from_rows(mp_.sum(down_.product(kernels::swiglu(gate_up))).wait(), x).add_(x);
+  return mp_.sum(down_.product(kernels::swiglu(gate_up)));
 }
 
 at::Tensor Mlp::backward_input(const at::Tensor& dy, Saved& saved) {
@@ -80,22 +99,27 @@ void Mlp::begin_down(const at::Tensor& dy_TH, MlpSaved& kept) {
 void Mlp::begin_gate_up(const at::Tensor& dy, MlpSaved& kept) {
   kept.down_product.dy = as_rows(dy);
   kept.residual = dy;
-  kept.dnormed = mp_.sum(gate_up_.input_gradient(kept.gate_up_product.dy));
+  kept.summing = mp_.sum(gate_up_.input_gradient(kept.gate_up_product.dy));
 }
 
 at::Tensor Mlp::end_backward_input(Saved& saved) {
   auto& kept = static_cast<MlpSaved&>(saved);
   const at::Tensor dy = std::exchange(kept.residual, {});
-  return norm_.backward_input_plus(from_rows(kept.dnormed.wait(), dy), dy, kept.norm);
+  return norm_.backward_input_plus(from_rows(kept.summing.wait(), dy), dy, kept.norm);
+}
+
+void Mlp::begin_backward_weight(Saved& saved) {
+  auto& kept = static_cast<MlpSaved&>(saved);
+  kept.gathered = {.dy = mp_.gather(kept.down_product.dy), .x = mp_.gather(kept.gate_up_product.x)};
 }
 
 void Mlp::backward_weight(Saved& saved) {
   auto& kept = static_cast<MlpSaved&>(saved);
-  PendingRows dy = mp_.gather(kept.down_product.dy);
-  PendingRows normed = mp_.gather(kept.gate_up_product.x);
-  down_.add_weight_gradient(dy.wait(), kept.down_product.x);
+  if (!kept.gathered) begin_backward_weight(saved);
+  auto rows = std::exchange(kept.gathered, std::nullopt);
+  down_.add_weight_gradient(rows->dy.wait(), kept.down_product.x);
   kept.down_product = {};
-  gate_up_.add_weight_gradient(kept.gate_up_product.dy, normed.wait());
+  gate_up_.add_weight_gradient(kept.gate_up_product.dy, rows->x.wait());
   kept.gate_up_product = {};
   norm_.backward_weight(kept.norm);
 }

@@ -8,6 +8,8 @@
 // B and for W.
 #pragma once
 
+#include <optional>
+
 #include "braid/layers/layer.h"
 #include "braid/layers/linear.h"
 #include "braid/layers/mp_group.h"
@@ -26,10 +28,11 @@ class MlpSaved final : public Saved {
   LinearSaved down_product;
   at::Tensor gate_up;  ///< [T, 2I / mp]
 
-  // Between the two parts of B: dy, which also reaches x around the norm, and the gradient of the norm's
-  // output.
+  // Between the two parts of F: x, and the sum that is added to it. Of B: dy, which also reaches x around the
+  // norm, and the gradient of the norm's output.
   at::Tensor residual;
-  PendingRows dnormed;
+  PendingRows summing;
+  std::optional<GatheredRows> gathered;  // between the two parts of W
 };
 
 class Mlp final : public Layer {
@@ -46,14 +49,19 @@ class Mlp final : public Layer {
 
   std::unique_ptr<Saved> make_saved() const override { return std::make_unique<MlpSaved>(); }
   at::Tensor forward(const at::Tensor& x, Saved* saved) override;
+  void begin_forward(const at::Tensor& x, Saved& saved) override;
+  at::Tensor end_forward(Saved& saved) override;
   at::Tensor backward_input(const at::Tensor& dy, Saved& saved) override;
   void begin_backward_input(const at::Tensor& dy, Saved& saved) override;
   at::Tensor end_backward_input(Saved& saved) override;
   void backward_weight(Saved& saved) override;
+  void begin_backward_weight(Saved& saved) override;
   at::Tensor backward(const at::Tensor& dy, Saved& saved) override;
   void append_parameters(std::vector<tensor::Parameter*>& parameters) override;
 
  private:
+  /// F up to the sum that is added to x, which is started.
+  PendingRows begin_output(const at::Tensor& x, MlpSaved* kept);
   void begin_down(const at::Tensor& dy_TH, MlpSaved& kept);
   void begin_gate_up(const at::Tensor& dy, MlpSaved& kept);
 

@@ -32,6 +32,11 @@ class PendingRows {
   at::Tensor rows_, source_;
 };
 
+/// What W gathers: the rows of dy and of x, of a product's input and output gradient.
+struct GatheredRows {
+  PendingRows dy, x;
+};
+
 /// A rank's place in its mp group. In a group of one, nothing is exchanged or copied. Otherwise every rank of
 /// the group calls the same methods in the same order. The tensors passed must not be modified until wait.
 class MpGroup {

@@ -92,9 +92,10 @@ std::vector<Kind> all_kinds() {
 
 /// B and W of two microbatches.
 enum class Mode {
-  kSplit,  // B0 B1 W0 W1
-  kFused,  // B0 W0 in one, then B1 W1
-  kWoven   // B0, and W0 within B1, then W1
+  kSplit,         // B0 B1 W0 W1
+  kFused,         // B0 W0 in one, then B1 W1
+  kWoven,         // B0, and W0 within B1, then W1
+  kWovenForward,  // B0, and W0 within F1, then B1 W1
 };
 
 struct Result {
@@ -146,6 +147,13 @@ Result run(const Kind& kind, const Placement& place, at::ScalarType dtype, const
         result.logits = loss->forward(x, nullptr);
       }
       dys.emplace_back();
+    } else if (mode == Mode::kWovenForward && m == 1) {
+      result.dxs.push_back(layer->backward_input(dys[0], *saved[0]));
+      layer->begin_backward_weight(*saved[0]);
+      layer->begin_forward(x, *saved[1]);
+      layer->backward_weight(*saved[0]);
+      result.ys.push_back(layer->end_forward(*saved[1]));
+      dys.push_back(testing::own_rows(data.dys[m].to(dtype), place));
     } else {
       result.ys.push_back(layer->forward(x, saved[m].get()));
       if (mode == Mode::kSplit && m == 0) {
@@ -163,8 +171,17 @@ Result run(const Kind& kind, const Placement& place, at::ScalarType dtype, const
     case Mode::kFused:
       for (size_t m : {0, 1}) result.dxs[m] = layer->backward(dys[m], *saved[m]);
       break;
+    case Mode::kWovenForward:
+      if (loss != nullptr) {
+        result.dxs[0] = layer->backward_input(dys[0], *saved[0]);
+        layer->backward_weight(*saved[0]);
+      }
+      result.dxs[1] = layer->backward_input(dys[1], *saved[1]);
+      layer->backward_weight(*saved[1]);
+      break;
     case Mode::kWoven:
       result.dxs[0] = layer->backward_input(dys[0], *saved[0]);
+      layer->begin_backward_weight(*saved[0]);
       layer->begin_backward_input(dys[1], *saved[1]);
       layer->backward_weight(*saved[0]);
       result.dxs[1] = layer->end_backward_input(*saved[1]);
@@ -177,6 +194,8 @@ Result run(const Kind& kind, const Placement& place, at::ScalarType dtype, const
 }
 
 void expect_same_bits(const Result& a, const Result& b) {
+  ASSERT_EQ(a.ys.size(), b.ys.size());
+  for (size_t m = 0; m < a.ys.size(); ++m) EXPECT_TRUE(at::equal(a.ys[m], b.ys[m])) << "output " << m;
   for (size_t m = 0; m < a.dxs.size(); ++m) {
     ASSERT_EQ(a.dxs[m].defined(), b.dxs[m].defined());
     EXPECT_TRUE(!a.dxs[m].defined() || at::equal(a.dxs[m], b.dxs[m])) << "input gradient " << m;
@@ -237,6 +256,7 @@ TEST_P(TensorParallel, EveryLayerIsThatOfOneRank) {
       const Result split = run(r.kind, place, r.dtype, r.data, Mode::kSplit, r.dtype);
       expect_same_bits(run(r.kind, place, r.dtype, r.data, Mode::kFused, r.dtype), split);
       expect_same_bits(run(r.kind, place, r.dtype, r.data, Mode::kWoven, r.dtype), split);
+      expect_same_bits(run(r.kind, place, r.dtype, r.data, Mode::kWovenForward, r.dtype), split);
       r.of_ranks[static_cast<size_t>(place.mp_index)] = split;
     }
   });

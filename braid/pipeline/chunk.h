@@ -18,11 +18,22 @@ struct Microbatch {
                       ///< loss; used by the chunk that ends the model
 };
 
+class Chunk;
+
+/// A W in hand: see schedule::WeightInHand.
+struct WeightInHand {
+  Chunk* chunk = nullptr;  ///< of the same kind as the chunk that runs it, perhaps the same; null: none
+  int32_t microbatch = 0;
+};
+
 /// What one call works on.
 struct Piece {
   int32_t microbatch = 0;
   int32_t segment = schedule::kAllSegments;  ///< of the chunk: they come in order, from the first to the last
                                              ///< in F and back in B and W
+  /// Of forward and backward_input: W of the same segment that runs within, a layer of it during the exchange
+  /// of each layer, and what is left at the end. Equal to calling backward_weight.
+  WeightInHand weight{};
 };
 
 class Chunk {

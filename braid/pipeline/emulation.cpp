@@ -60,6 +60,14 @@ at::Tensor EmulatedChunk::take_saved(int32_t id) {
   return std::move(saved.mapped());
 }
 
+TimePoint EmulatedChunk::run(Seconds time, Seconds exchange, std::optional<TimePoint> input_due,
+                             const WeightInHand& weight) {
+  if (weight.chunk == nullptr) return clock_.run(time, input_due);
+  const TimePoint begun = clock_.run(time - exchange, input_due);
+  weight.chunk->backward_weight({.microbatch = weight.microbatch});
+  return clock_.run(Seconds(0), begun + exchange);
+}
+
 at::Tensor EmulatedChunk::forward(Piece piece, const at::Tensor& x, const at::Tensor& labels,
                                   double /*gradient_scale*/, layers::Loss& loss) {
   at::Tensor kept = bytes(options_.memory_bytes.forward_to_backward);
@@ -74,7 +82,7 @@ at::Tensor EmulatedChunk::evaluate(Piece piece, const at::Tensor& x, const at::T
                                    layers::Loss& loss) {
   require<InternalError>(piece.segment == schedule::kAllSegments, "an emulated chunk has no segments");
   const std::optional<TimePoint> input_due = options_.is_first ? std::nullopt : due(x, options_.input_delay);
-  const TimePoint end = clock_.run(options_.times.forward, input_due);
+  const TimePoint end = run(options_.times.forward, options_.times.forward_exchange, input_due, piece.weight);
   if (!options_.is_last) return made(end);
   loss = {.sum = 0.0, .tokens = 1};
   return {};
@@ -84,7 +92,8 @@ at::Tensor EmulatedChunk::backward_input(Piece piece, at::Tensor dy) {
   const std::optional<TimePoint> input_due =
       options_.is_last ? std::nullopt : due(dy, options_.gradient_delay);
   at::Tensor kept = take_saved(piece.microbatch);
-  const TimePoint end = clock_.run(options_.times.backward_input, input_due);
+  const TimePoint end =
+      run(options_.times.backward_input, options_.times.backward_exchange, input_due, piece.weight);
   kept.reset();
   saved_.emplace(piece.microbatch, bytes(options_.memory_bytes.backward_to_weight));
   return options_.is_first ? at::Tensor() : made(end);
@@ -99,7 +108,7 @@ at::Tensor EmulatedChunk::backward(Piece piece, at::Tensor dy) {
   const std::optional<TimePoint> input_due =
       options_.is_last ? std::nullopt : due(dy, options_.gradient_delay);
   const at::Tensor kept = take_saved(piece.microbatch);
-  const TimePoint end = clock_.run(options_.times.backward_input + options_.times.backward_weight, input_due);
+  const TimePoint end = clock_.run(options_.times.backward(), input_due);
   return options_.is_first ? at::Tensor() : made(end);
 }
 

@@ -83,6 +83,9 @@ class EmulatedChunk final : public Chunk {
   int64_t saved_bytes() const override;
 
  private:
+  /// Waits for an action that takes `time`, the last part of it an exchange that a W in hand may run behind.
+  EmulatedClock::TimePoint run(schedule::Seconds time, schedule::Seconds exchange,
+                               std::optional<EmulatedClock::TimePoint> input_due, const WeightInHand& weight);
   at::Tensor made(EmulatedClock::TimePoint time) const;
   std::optional<EmulatedClock::TimePoint> due(const at::Tensor& input, schedule::Seconds delay) const;
   at::Tensor take_saved(int32_t id);

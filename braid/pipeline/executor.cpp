@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "braid/base/error.h"
@@ -114,11 +115,16 @@ void Executor::perform(const Action& action, Mode mode, const StepInput& input,
 void Executor::compute(const Action& action, Mode mode, const StepInput& input,
                        const ActivationSpec& activation, std::vector<layers::Loss>& losses) {
   Chunk& chunk = *options_.chunks[static_cast<size_t>(action.chunk)];
-  const Piece piece = {.microbatch = action.microbatch, .segment = action.segment};
+  Piece piece = {.microbatch = action.microbatch, .segment = action.segment};
+  if (action.weight.exists()) {
+    piece.weight = {.chunk = options_.chunks[static_cast<size_t>(action.weight.chunk)],
+                    .microbatch = action.weight.microbatch};
+  }
   const auto id = static_cast<size_t>(action.microbatch);
   const Microbatch& data = input.microbatches[id];
-  if (options_.segments != nullptr && is_weight_gradient(action.op)) {
-    options_.segments->prepare_gradients(action.chunk, action.segment);
+  const std::optional<Action> weight = weight_action(action);
+  if (options_.segments != nullptr && weight) {
+    options_.segments->prepare_gradients(weight->chunk, weight->segment);
   }
   at::Tensor incoming = take_input(action);
   if (action.op == Op::kForward) {

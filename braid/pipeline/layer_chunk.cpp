@@ -8,6 +8,49 @@
 
 namespace braid::pipeline {
 
+/// W of a piece, layer by layer.
+class LayerChunk::WeightSteps {
+ public:
+  /// Of nothing, if `weight` is none.
+  WeightSteps(const WeightInHand& weight, int32_t segment)
+      : chunk_(dynamic_cast<LayerChunk*>(weight.chunk)),
+        piece_({.microbatch = weight.microbatch, .segment = segment}) {
+    require<InternalError>((chunk_ == nullptr) == (weight.chunk == nullptr),
+                           "a W in hand is of another kind of chunk");
+    if (chunk_ == nullptr) return;
+    saved_ = &chunk_->saved_of(weight.microbatch);
+    range_ = chunk_->layers_of(piece_);
+  }
+
+  bool exist() const { return chunk_ != nullptr; }
+
+  /// Starts what W of the next layer needs from other ranks.
+  void begin_next() {
+    if (range_.end == range_.begin) return;
+    next_layer().begin_backward_weight(*saved_->at(static_cast<size_t>(range_.end - 1)));
+  }
+
+  void run_next() {
+    if (range_.end == range_.begin) return;
+    next_layer().backward_weight(*saved_->at(static_cast<size_t>(range_.end - 1)));
+    --range_.end;
+  }
+
+  void finish() {
+    if (chunk_ == nullptr) return;
+    while (range_.end > range_.begin) run_next();
+    if (range_.begin == 0) chunk_->saved_.erase(piece_.microbatch);
+  }
+
+ private:
+  layers::Layer& next_layer() const { return *chunk_->layers_[static_cast<size_t>(range_.end - 1)]; }
+
+  LayerChunk* chunk_;
+  Piece piece_;
+  SavedLayers* saved_ = nullptr;
+  tensor::Range range_{};  // the layers that are left
+};
+
 LayerChunk::LayerChunk(std::span<const std::unique_ptr<layers::Layer>> layers,
                        std::vector<tensor::Range> segments)
     : layers_(layers),
@@ -45,16 +88,26 @@ at::Tensor LayerChunk::forward(Piece piece, const at::Tensor& x, const at::Tenso
   SavedLayers& saved = saved_[piece.microbatch];
   require<InternalError>(std::ssize(saved) == range.begin, "microbatch ", piece.microbatch,
                          " has a second forward while it is in flight");
+  WeightSteps weights(piece.weight, piece.segment);
   at::Tensor activation = range.begin == 0 ? x : take_passing(piece.microbatch);
   for (int64_t i = range.begin; i < range.end; ++i) {
     layers::Layer& layer = *layers_[static_cast<size_t>(i)];
     saved.push_back(layer.make_saved());
     if (&layer == loss_) {
       loss = loss_->loss(activation, labels, gradient_scale, saved.back().get());
+      weights.finish();
       return {};
     }
-    activation = layer.forward(activation, saved.back().get());
+    if (!weights.exist()) {
+      activation = layer.forward(activation, saved.back().get());
+      continue;
+    }
+    weights.begin_next();
+    layer.begin_forward(activation, *saved.back());
+    weights.run_next();
+    activation = layer.end_forward(*saved.back());
   }
+  weights.finish();
   return pass_on(piece, range.end == std::ssize(layers_), std::move(activation));
 }
 
@@ -77,9 +130,20 @@ at::Tensor LayerChunk::backward_input(Piece piece, at::Tensor dy) {
   const tensor::Range range = layers_of(piece);
   SavedLayers& saved = saved_of(piece.microbatch);
   if (range.end < std::ssize(layers_)) dy = take_passing(piece.microbatch);
+  WeightSteps weights(piece.weight, piece.segment);
   for (int64_t i = range.end; i-- > range.begin;) {
-    dy = layers_[static_cast<size_t>(i)]->backward_input(dy, *saved[static_cast<size_t>(i)]);
+    layers::Layer& layer = *layers_[static_cast<size_t>(i)];
+    layers::Saved& kept = *saved[static_cast<size_t>(i)];
+    if (!weights.exist()) {
+      dy = layer.backward_input(dy, kept);
+      continue;
+    }
+    weights.begin_next();
+    layer.begin_backward_input(dy, kept);
+    weights.run_next();
+    dy = layer.end_backward_input(kept);
   }
+  weights.finish();
   return pass_on(piece, range.begin == 0, std::move(dy));
 }
 

@@ -33,6 +33,7 @@ class LayerChunk final : public Chunk {
   int64_t saved_bytes() const override;
 
  private:
+  class WeightSteps;
   using SavedLayers = std::vector<std::unique_ptr<layers::Saved>>;
   SavedLayers& saved_of(int32_t microbatch);
   /// The layers of a piece.

@@ -308,11 +308,29 @@ std::string draw_boxes_of(const Picture& picture, const Strip& strip, size_t ran
   }
   for (const auto& [action, style, interval] : strip.ranks[rank]) {
     const std::string chunk = shape.chunks_per_rank > 1 ? cat(" chunk ", action.chunk) : "";
-    boxes.push_back(
-        {.box = box_of(interval),
-         .colour = shade(style.colour, action.chunk, shape.chunks_per_rank),
-         .tip = cat(to_string(action.op), action.microbatch, chunk, ", ", picture.scale.text(interval)),
-         .label = cat(action.microbatch)});
+    const auto weight = schedule::weight_action(action);
+    const std::string in_hand =
+        action.weight.exists()
+            ? cat(" with W", weight->microbatch,
+                  shape.chunks_per_rank > 1 ? cat(" chunk ", weight->chunk) : "", " in hand")
+            : "";
+    Box box = box_of(interval);
+    if (action.weight.exists()) {
+      // Below the action that it runs within.
+      box.height = height / 2;
+      Box below = box;
+      below.y += box.height;
+      const std::optional<Style> weight_style = style_of(weight->op);
+      boxes.push_back(
+          {.box = below,
+           .colour = shade(weight_style->colour, weight->chunk, shape.chunks_per_rank),
+           .tip = cat("W", weight->microbatch, " within ", to_string(action.op), action.microbatch)});
+    }
+    boxes.push_back({.box = box,
+                     .colour = shade(style.colour, action.chunk, shape.chunks_per_rank),
+                     .tip = cat(to_string(action.op), action.microbatch, chunk, in_hand, ", ",
+                                picture.scale.text(interval)),
+                     .label = cat(action.microbatch)});
   }
   return draw_boxes(boxes, cat(shape.microbatches - 1));
 }

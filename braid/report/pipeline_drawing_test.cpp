@@ -208,6 +208,15 @@ TEST(DrawSvg, ChunksHaveShadesAndTooltips) {
   EXPECT_EQ(texts.back(), "step time 9, bubble rate 33.33%");
 }
 
+TEST(DrawSvg, AWeightInHandIsBelowItsAction) {
+  const Schedule schedule = {.name = "by hand",
+                             .shape = {.microbatches = 2},
+                             .ranks = {schedule::parse_actions("F0 F1 I0 I1+W0 W1")}};
+  const std::string svg = draw_svg(schedule, simulate(schedule, {}), {});
+  EXPECT_NE(svg.find("<title>I1 with W0 in hand, 3 to 5</title>"), std::string::npos) << svg;
+  EXPECT_NE(svg.find("<title>W0 within I1</title>"), std::string::npos) << svg;
+}
+
 TEST(DrawSvg, SecondsAreInASuitableUnit) {
   const Schedule schedule = schedule::generate("1F1B", {.ranks = 1, .microbatches = 1});
   const auto last_text = [&](double second) {

@@ -81,7 +81,7 @@ std::optional<int32_t> parse_index(std::string_view text) {
 
 bool may_have_segment(Op op) { return is_compute(op) || op == Op::kUpdate || is_segment(op); }
 
-std::optional<Action> try_parse(std::string_view text) {
+std::optional<Action> try_parse_alone(std::string_view text) {
   const size_t op_end = std::min(text.find_first_of("0123456789cs"), text.size());
   const std::optional<Op> op = parse_op(text.substr(0, op_end));
   if (!op) return std::nullopt;
@@ -103,6 +103,27 @@ std::optional<Action> try_parse(std::string_view text) {
   return Action{.op = *op, .chunk = *chunk, .microbatch = *microbatch, .segment = *segment};
 }
 
+std::optional<Action> try_parse(std::string_view text) {
+  const size_t plus = text.find('+');
+  std::optional<Action> action = try_parse_alone(text.substr(0, plus));
+  if (!action || plus == std::string_view::npos) return action;
+  const std::optional<Action> weight = try_parse_alone(text.substr(plus + 1));
+  if (!weight || weight->op != Op::kBackwardWeight || !may_have_weight(action->op) ||
+      weight->segment != action->segment) {
+    return std::nullopt;
+  }
+  action->weight = {.chunk = weight->chunk, .microbatch = weight->microbatch};
+  return action;
+}
+
+// As an action of its own.
+Action weight_in_hand(const Action& action) {
+  return {.op = Op::kBackwardWeight,
+          .chunk = action.weight.chunk,
+          .microbatch = action.weight.microbatch,
+          .segment = action.segment};
+}
+
 }  // namespace
 
 OpClass class_of(Op op) { return traits_of(op).op_class; }
@@ -115,6 +136,13 @@ bool is_step_end(Op op) { return class_of(op) == OpClass::kStepEnd; }
 bool is_segment(Op op) { return class_of(op) == OpClass::kSegment; }
 bool is_input_gradient(Op op) { return op == Op::kBackward || op == Op::kBackwardInput; }
 bool is_weight_gradient(Op op) { return op == Op::kBackward || op == Op::kBackwardWeight; }
+bool may_have_weight(Op op) { return op == Op::kForward || op == Op::kBackwardInput; }
+
+std::optional<Action> weight_action(const Action& action) {
+  if (is_weight_gradient(action.op)) return action;
+  if (!action.weight.exists()) return std::nullopt;
+  return weight_in_hand(action);
+}
 
 std::string_view to_string(Op op) { return traits_of(op).text; }
 
@@ -123,6 +151,7 @@ std::string to_string(const Action& action) {
   if (indices_of(action.op) == Indices::kMicrobatch) text += std::to_string(action.microbatch);
   if (action.chunk != 0) text += "c" + std::to_string(action.chunk);
   if (action.segment != kAllSegments) text += "s" + std::to_string(action.segment);
+  if (action.weight.exists()) text += "+" + to_string(weight_in_hand(action));
   return text;
 }
 
@@ -144,7 +173,8 @@ Action parse_action(std::string_view text) {
       "WAIT_SEND_F or WAIT_SEND_B; or an op of the whole step, REDUCE_TIED, WAIT_REDUCE_TIED or UPDATE, "
       "with its chunk as in UPDATEc1, NORM or WAIT_NORM; or an op on a segment, GATHER, WAIT_GATHER, "
       "RELEASE, "
-      "REDUCE, WAIT_REDUCE, REDUCE_DP or WAIT_REDUCE_DP, as in GATHERs2 or GATHERc1s2");
+      "REDUCE, WAIT_REDUCE, REDUCE_DP or WAIT_REDUCE_DP, as in GATHERs2 or GATHERc1s2; or an F or I with a W "
+      "in hand, as in I3+W2");
   return *action;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,11 +56,24 @@ enum class Indices : uint8_t {
   kNone,        // one action per rank and step
 };
 
+/// A W whose microbatch has had its I: the rank may run it whenever it would otherwise wait.
+struct WeightInHand {
+  int32_t chunk = 0;
+  int32_t microbatch = -1;  // -1: none
+
+  bool exists() const { return microbatch >= 0; }
+
+  friend bool operator==(const WeightInHand&, const WeightInHand&) = default;
+};
+
 struct Action {
   Op op = Op::kForward;
   int32_t chunk = 0;
   int32_t microbatch = 0;
   int32_t segment = kAllSegments;  // a group of the chunk's layers; see DataAxes
+  // Of F and I: runs layer by layer while the layers of F or I wait for the tensor-parallel (mp) group. If
+  // the action works on one segment, so does this W, of the same chunk.
+  WeightInHand weight{};
 
   friend bool operator==(const Action&, const Action&) = default;
 };
@@ -77,13 +91,21 @@ bool is_input_gradient(Op op);
 /// Whether it yields the gradients of the chunk's weights, and so frees what the forward kept: B or W.
 bool is_weight_gradient(Op op);
 
+/// Whether it may have a W in hand: F or I.
+bool may_have_weight(Op op);
+
+/// The action of which `action` makes the weight gradients: itself if it is a B or W, the W that it has in
+/// hand as an action of its own, or nothing.
+std::optional<Action> weight_action(const Action& action);
+
 /// "F", "B", "I", "W", "SEND_F", "RECV_F", "SEND_B", "RECV_B", "WAIT_SEND_F", "WAIT_SEND_B", "REDUCE_TIED",
 /// "WAIT_REDUCE_TIED", "NORM", "WAIT_NORM", "UPDATE", "GATHER", "WAIT_GATHER", "RELEASE", "REDUCE",
 /// "WAIT_REDUCE", "REDUCE_DP" or "WAIT_REDUCE_DP".
 std::string_view to_string(Op op);
 
 /// Op and microbatch, then the chunk unless it is the first, then the segment unless it is all of them, if
-/// the op has them: "F0", "SEND_B3", "W2c1", "UPDATE", "UPDATEc1", "NORM", "F0s2", "GATHERc1s0".
+/// the op has them: "F0", "SEND_B3", "W2c1", "UPDATE", "UPDATEc1", "NORM", "F0s2", "GATHERc1s0". A W in hand
+/// follows as an action of its own: "I3+W2", "F4c1+W2".
 std::string to_string(const Action& action);
 
 /// The actions separated by spaces: "F0 F1 B0 B1".

@@ -35,6 +35,8 @@ class ComputeRules {
   void visit(size_t position) {
     const Action& action = list_of(schedule_, rank_)[position];
     if (!is_compute(action.op)) return;
+    // A W in hand runs within the action, so what it needs must be there before.
+    if (action.weight.exists()) visit_weight(*weight_action(action), position);
     Done& done = at(action.chunk, action.microbatch);
     const int32_t segments = segments_of_chunk(action.chunk);
     if (action.op == Op::kForward) {
@@ -55,17 +57,7 @@ class ComputeRules {
                  "the backward of this microbatch has run before");
       advance(done.input, action, from_last, position);
     }
-    if (!is_weight_gradient(action.op)) return;
-    require_at(from_last == kAllSegments ? done.input == segments : done.input > from_last, schedule_, rank_,
-               position, "W needs the I of its microbatch before it");
-    require_at(done.weight < segments, schedule_, rank_, position,
-               "the weight gradients of this microbatch were made before");
-    int32_t& next = next_weight_[static_cast<size_t>(action.chunk)];
-    require_at(action.microbatch == next, schedule_, rank_, position,
-               "weight gradients must add up in ascending order of microbatches, the next is ", next,
-               " (another order would change the rounding of the sums)");
-    advance(done.weight, action, from_last, position);
-    if (done.weight == segments) ++next;
+    if (is_weight_gradient(action.op)) visit_weight(action, position);
   }
 
   void finish() const {
@@ -93,6 +85,22 @@ class ComputeRules {
     int32_t input = 0;
     int32_t weight = 0;
   };
+
+  void visit_weight(const Action& action, size_t position) {
+    Done& done = at(action.chunk, action.microbatch);
+    const int32_t segments = segments_of_chunk(action.chunk);
+    const int32_t from_last = action.segment == kAllSegments ? kAllSegments : segments - 1 - action.segment;
+    require_at(from_last == kAllSegments ? done.input == segments : done.input > from_last, schedule_, rank_,
+               position, "W needs the I of its microbatch before it");
+    require_at(done.weight < segments, schedule_, rank_, position,
+               "the weight gradients of this microbatch were made before");
+    int32_t& next = next_weight_[static_cast<size_t>(action.chunk)];
+    require_at(action.microbatch == next, schedule_, rank_, position,
+               "weight gradients must add up in ascending order of microbatches, the next is ", next,
+               " (another order would change the rounding of the sums)");
+    advance(done.weight, action, from_last, position);
+    if (done.weight == segments) ++next;
+  }
 
   int32_t segments_of_chunk(int32_t chunk) const {
     return segments_of(schedule_, stage_of(schedule_, {.rank = rank_, .chunk = chunk}));
@@ -353,7 +361,7 @@ std::vector<int32_t> peaks(const Schedule& schedule, Change change) {
 std::vector<int32_t> peak_live_activations(const Schedule& schedule) {
   return peaks(schedule, [](const Action& action) {
     if (!includes_first_segment(action)) return 0;
-    return action.op == Op::kForward ? 1 : is_weight_gradient(action.op) ? -1 : 0;
+    return (action.op == Op::kForward ? 1 : 0) - (weight_action(action) ? 1 : 0);
   });
 }
 

@@ -23,6 +23,7 @@ struct CheckReport {
 
 /// Proves, for a schedule after any number of passes:
 ///  - every chunk runs F, and either B or I and W, once for every microbatch, F before B or I, I before W;
+///  - a W in hand comes after the I of its microbatch, not within it, and is that microbatch's only W;
 ///  - each chunk's weight gradients (B or W) come in ascending order of microbatches: sums of floating-point
 ///    numbers depend on their order, and that one makes losses the same, bit for bit, for every schedule;
 ///  - the last stage's forwards come in ascending order of microbatches for the same reason: a head makes the

@@ -23,7 +23,7 @@ class RankRules {
       segments_.emplace_back(static_cast<size_t>(count(chunk)), Segment{.values = at_first});
     }
     trains_ = std::any_of(list_.begin(), list_.end(),
-                          [](const Action& action) { return is_weight_gradient(action.op); });
+                          [](const Action& action) { return weight_action(action).has_value(); });
     has_end_ =
         std::any_of(list_.begin(), list_.end(), [](const Action& action) { return is_step_end(action.op); });
   }
@@ -93,6 +93,7 @@ class RankRules {
   }
 
   void visit(size_t position, const Action& action) {
+    if (action.weight.exists()) write(*weight_action(action), position);
     switch (action.op) {
       case Op::kForward:
       case Op::kBackwardInput:

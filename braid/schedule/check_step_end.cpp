@@ -19,7 +19,7 @@ class RankRules {
         last_forward_(last_weight_.size(), 0) {
     for (size_t i = 0; i < list_.size(); ++i) {
       if (list_[i].op == Op::kForward) last_forward_[static_cast<size_t>(list_[i].chunk)] = i;
-      if (is_weight_gradient(list_[i].op)) last_weight_[static_cast<size_t>(list_[i].chunk)] = i;
+      if (const auto weight = weight_action(list_[i])) last_weight_[static_cast<size_t>(weight->chunk)] = i;
     }
   }
 

@@ -15,11 +15,16 @@
 
 namespace braid::schedule {
 
-/// How long `rank` computes in a compute action or an update.
+/// How long a compute action or an update of `rank` takes.
 inline Seconds duration_of(const Schedule& schedule, const Durations& durations, int32_t rank,
                            const Action& action) {
   const int32_t stage = stage_of(schedule, {.rank = rank, .chunk = action.chunk});
-  const Seconds whole = durations.of(stage).of(action.op);
+  Seconds whole = durations.of(stage).of(action.op);
+  if (action.weight.exists()) {
+    const int32_t weight_stage = stage_of(schedule, {.rank = rank, .chunk = action.weight.chunk});
+    const Seconds weight = durations.of(weight_stage).backward_weight;
+    whole += weight - std::min(weight, durations.of(stage).exchange_of(action.op));
+  }
   if (action.segment == kAllSegments) return whole;
   return whole * durations.of_segment(stage, action.segment, segments_of(schedule, stage)).share;
 }

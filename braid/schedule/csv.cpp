@@ -215,6 +215,14 @@ std::string to_csv(const Schedule& schedule) {
   validate(schedule);
   require<ConfigError>(!schedule.data.is_on(), "schedule ", schedule.name,
                        " is cut into segments, which the format has no cells for: write its compute actions");
+  for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
+    const std::vector<Action>& list = schedule.ranks[static_cast<size_t>(rank)];
+    for (size_t i = 0; i < list.size(); ++i) {
+      require_at(
+          !list[i].weight.exists(), schedule, rank, i,
+          "the format has no cells for a W in hand: write the schedule without, a run places it again");
+    }
+  }
   std::string text;
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank) {
     bool is_first = true;

@@ -12,7 +12,7 @@ namespace braid::schedule {
 /// microbatch, as in "2F0,3F0,3B0". Messages and their waits are omitted: PyTorch's "compute_only" format,
 /// which its own passes complete as braid's do. Actions that end the step, which PyTorch does not have, are
 /// cells of stage and type, as in "1UPDATE", or of the type alone, as in "NORM". Throws ConfigError if
-/// `schedule` is not valid or has data axes.
+/// `schedule` is not valid, has data axes or a W in hand.
 std::string to_csv(const Schedule& schedule);
 
 /// The schedule called `name` that to_csv, PyTorch or a person wrote. Ranks, chunks, microbatches and the

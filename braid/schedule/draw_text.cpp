@@ -105,6 +105,14 @@ Grid make_grid(const Schedule& schedule, const Simulation& simulation, size_t sl
       if (!is_compute(action.op)) continue;
       const auto slot = static_cast<size_t>(std::llround(simulation.ranks[rank][i].start.count()));
       const std::string text = label(schedule, action);
+      if (action.weight.exists()) {
+        // Small: it runs within the action before it.
+        std::string weight = label(schedule, *weight_action(action));
+        std::replace(weight.begin(), weight.end(), 'W', 'w');
+        grid[rank][slot] = {padded(text, width), style_of(action.op)};
+        grid[rank][slot + 1] = {padded(weight, width), Style::kBackwardWeight};
+        continue;
+      }
       if (action.op != Op::kBackward) {
         grid[rank][slot] = {padded(text, width), style_of(action.op)};
         continue;
@@ -172,6 +180,7 @@ std::string legend(const Schedule& schedule) {
   std::string text = "F forward";
   if (uses(schedule, Op::kBackward)) text += ", [B] backward";
   if (uses(schedule, Op::kBackwardInput)) text += ", I input gradient, W weight gradient";
+  if (count_weights_in_hand(schedule) > 0) text += ", w within the action before it";
   text += cat(", ", kIdleMark, " idle; the number is the microbatch");
   if (schedule.shape.chunks_per_rank > 1) text += ", the small letter before it the chunk";
   return text + "\n";

@@ -27,6 +27,29 @@ void validate(const Memory& memory, const PipelineShape& shape) {
   }
 }
 
+// The most that `action`, which has a W in hand, adds to what `rank` keeps after any of its layers.
+int64_t rise_within(const Schedule& schedule, const Memory& memory, int32_t rank, const Action& action) {
+  // Of equal layers, each adds as much as the others. One segment works on the same layers as its W, which
+  // frees what each of them has kept.
+  if (memory.layers.empty() || action.segment != kAllSegments) return 0;
+  const auto layers_of = [&](int32_t chunk) -> const std::vector<StageMemory>& {
+    return memory.layers[static_cast<size_t>(stage_of(schedule, {.rank = rank, .chunk = chunk}))];
+  };
+  const std::vector<StageMemory>& own = layers_of(action.chunk);
+  const std::vector<StageMemory>& others = layers_of(action.weight.chunk);
+  int64_t now = 0;
+  int64_t most = 0;
+  for (size_t i = 0; i < own.size(); ++i) {
+    // F runs from the first layer to the last, I and W from the last to the first.
+    const StageMemory& layer = action.op == Op::kForward ? own[i] : own[own.size() - 1 - i];
+    now += action.op == Op::kForward ? layer.forward_to_backward
+                                     : layer.backward_to_weight - layer.forward_to_backward;
+    if (i < others.size()) now -= others[others.size() - 1 - i].backward_to_weight;
+    most = std::max(most, now);
+  }
+  return most;
+}
+
 }  // namespace
 
 std::string amount_text(const Memory& memory, int64_t amount) {
@@ -41,6 +64,12 @@ std::string amount_text(const Memory& memory, int64_t amount) {
 }
 
 int64_t memory_change(const Schedule& schedule, const Memory& memory, int32_t rank, const Action& action) {
+  if (action.weight.exists()) {
+    Action alone = action;
+    alone.weight = {};
+    return memory_change(schedule, memory, rank, alone) +
+           memory_change(schedule, memory, rank, *weight_action(action));
+  }
   const int32_t stage = stage_of(schedule, {.rank = rank, .chunk = action.chunk});
   const StageMemory& kept =
       action.segment == kAllSegments
@@ -86,6 +115,7 @@ std::vector<int64_t> peak_memory(const Schedule& schedule, const Memory& memory)
     int64_t now = 0;
     int64_t peak = 0;
     for (const Action& action : schedule.ranks[static_cast<size_t>(rank)]) {
+      if (action.weight.exists()) peak = std::max(peak, now + rise_within(schedule, memory, rank, action));
       now += memory_change(schedule, memory, rank, action);
       peak = std::max(peak, now);
     }

@@ -23,6 +23,9 @@ struct Memory {
   std::vector<StageMemory> stages = {StageMemory{}};
   /// What each segment of each stage keeps, where stages are cut into them: their sums are the stage's.
   std::vector<std::vector<StageMemory>> segments{};
+  /// What each layer of each stage keeps, first to last: their sums are the stage's. Empty: each the same.
+  /// Only peak_memory uses it, to follow an action and its W in hand layer by layer.
+  std::vector<std::vector<StageMemory>> layers{};
   /// This many correspond to 1 in the unit shown in messages.
   int64_t scale = 1;
 
@@ -44,7 +47,8 @@ std::string amount_text(const Memory& memory, int64_t amount);
 /// shape, and the segments of a schedule that has any are given.
 int64_t memory_change(const Schedule& schedule, const Memory& memory, int32_t rank, const Action& action);
 
-/// Per rank, the most that it keeps after any of its actions.
+/// Per rank, the most that it keeps after any of its actions, and after any layer of one with a W in hand,
+/// which frees one layer of W for each of its own; if what layers keep is not given, they are all alike.
 /// Throws ConfigError if the schedule is not valid, if there are neither 1 nor stages() elements, if one is
 /// negative, or if a sum does not fit into 64 bits.
 std::vector<int64_t> peak_memory(const Schedule& schedule, const Memory& memory);

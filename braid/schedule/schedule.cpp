@@ -26,6 +26,13 @@ bool exists(const Schedule& schedule, int32_t rank, const Action& action) {
                          0 <= action.microbatch &&
                          action.microbatch < (indices == Indices::kMicrobatch ? shape.microbatches : 1);
   if (!is_within) return false;
+  if (action.weight.exists()) {
+    const bool has_weight = may_have_weight(action.op) && 0 <= action.weight.chunk &&
+                            action.weight.chunk < shape.chunks_per_rank &&
+                            action.weight.microbatch < shape.microbatches;
+    const bool is_cut_alike = action.segment == kAllSegments || action.weight.chunk == action.chunk;
+    if (!has_weight || !is_cut_alike) return false;
+  }
   if (action.segment == kAllSegments) return !is_segment(action.op);
   const bool may_have_one = is_compute(action.op) || action.op == Op::kUpdate || is_segment(action.op);
   return may_have_one && schedule.data.is_on() && 0 <= action.segment &&
@@ -255,6 +262,14 @@ Action wait_action(const Handover& message) {
   return {.op = message.payload == Payload::kActivation ? Op::kWaitSendForward : Op::kWaitSendBackward,
           .chunk = message.from.chunk,
           .microbatch = message.microbatch};
+}
+
+int64_t count_weights_in_hand(const Schedule& schedule) {
+  int64_t count = 0;
+  for (const std::vector<Action>& list : schedule.ranks) {
+    count += std::ranges::count_if(list, [](const Action& action) { return action.weight.exists(); });
+  }
+  return count;
 }
 
 bool has_messages(const Schedule& schedule) { return contains(schedule, is_between_ranks); }

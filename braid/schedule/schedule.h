@@ -168,6 +168,9 @@ Action send_action(const Handover& message);
 Action receive_action(const Handover& message);
 Action wait_action(const Handover& message);
 
+/// How many actions of all ranks have a W in hand.
+int64_t count_weights_in_hand(const Schedule& schedule);
+
 /// Whether it contains sends or receives: then a stage's output leaves its rank only through them.
 bool has_messages(const Schedule& schedule);
 

@@ -29,6 +29,14 @@ void validate(const Durations& durations, const PipelineShape& shape) {
     require_time(stage.backward_weight, "a weight gradient");
     require_time(stage.backward(), "a fused backward");
     require_time(stage.update, "an update");
+    require_time(stage.forward_exchange, "a forward's exchange");
+    require_time(stage.backward_exchange, "an input gradient's exchange");
+    const auto require_part = [](Seconds part, Seconds whole, std::string_view what) {
+      require<ConfigError>(part <= whole, "the exchange within ", what, " is a part of its time: it takes ",
+                           part.count(), ", which must be at most ", whole.count());
+    };
+    require_part(stage.forward_exchange, stage.forward, "a forward");
+    require_part(stage.backward_exchange, stage.backward_input, "an input gradient");
   }
   for (const std::vector<SegmentTimes>& stage : durations.segments) {
     for (const SegmentTimes& segment : stage) {

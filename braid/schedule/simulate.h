@@ -1,6 +1,7 @@
 // When each action of a schedule would start and end, given how long computing and messages take.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -17,10 +18,22 @@ struct StageTimes {
   Seconds forward{1.0};
   Seconds backward_input{1.0};
   Seconds backward_weight{1.0};
-  std::optional<Seconds> fused_backward{};  ///< unset: the sum of its halves
+  std::optional<Seconds> fused_backward{};  ///< unset: its halves, one behind the other's exchange
   Seconds update{0.0};                      ///< of its weights, once per step
+  /// The part of `forward` and of `backward_input` in which the rank waits for its tensor-parallel (mp)
+  /// group, and weight gradients can be computed: those of a W in hand, and in a fused backward its own.
+  Seconds forward_exchange{0.0};
+  Seconds backward_exchange{0.0};
 
-  Seconds backward() const { return fused_backward.value_or(backward_input + backward_weight); }
+  Seconds backward() const {
+    return fused_backward.value_or(backward_input + backward_weight -
+                                   std::min(backward_exchange, backward_weight));
+  }
+  /// 0 for anything but F and I.
+  Seconds exchange_of(Op op) const {
+    return op == Op::kForward ? forward_exchange
+                              : (op == Op::kBackwardInput ? backward_exchange : Seconds(0));
+  }
   /// The duration of an action with `op`; 0 for one that only starts something or waits.
   Seconds of(Op op) const;
 
@@ -89,6 +102,7 @@ struct Simulation {
 ///  - a compute action starts when the tensor it takes from another stage is there: `communication` after it
 ///    was sent, or at once where both stages are on one rank. Without messages a result is sent when it is
 ///    made;
+///  - an action with a W in hand takes as long as alone, and longer by what W exceeds the action's exchange;
 ///  - sending and posting a receive take no time and hold nothing up, so when a receive is posted does not
 ///    matter;
 ///  - a wait for a send ends when its message has arrived;
@@ -106,7 +120,7 @@ struct Simulation {
 Simulation simulate(const Schedule& schedule, const Durations& durations);
 
 /// Throws ConfigError if there are neither 1 nor stages() durations, if segments are given and not those of
-/// `schedule`, or if a time is negative or not finite.
+/// `schedule`, if a time is negative or not finite, or if an exchange takes longer than what it is a part of.
 void validate(const Durations& durations, const PipelineShape& shape);
 void validate(const Durations& durations, const Schedule& schedule);
 

@@ -27,4 +27,16 @@ struct Workload {
 /// unless it is such numbers, finite and not negative.
 Durations parse_durations(std::string_view text, int32_t chunks_per_rank, std::string_view called = "times");
 
+/// Sets the exchanges within F and I of all stages from text: what they take of a rank's whole part of the
+/// model, as "0.2,0.2", in the unit of `durations`, in which each of the rank's `chunks_per_rank` stages has
+/// an equal share. Throws ConfigError, which shows `text`, unless it is 2 numbers, finite and not negative,
+/// and no larger than what they are a part of.
+void set_exchanges(Durations& durations, std::string_view text, int32_t chunks_per_rank,
+                   std::string_view called = "exchanges");
+
+/// Sets the exchanges within F and I of each stage that has none to a tenth of F and of I: a guess, for times
+/// that nobody has measured. place_weights_in_hand never makes a step longer than planned, whatever the part;
+/// a larger one only lets it choose more.
+void assume_exchanges(Durations& durations);
+
 }  // namespace braid::schedule

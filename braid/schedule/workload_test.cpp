@@ -31,5 +31,43 @@ TEST(ParseDurations, RejectsWhatIsNoTime) {
   }
 }
 
+TEST(SetExchanges, SharesARanksExchangesAmongItsChunks) {
+  Durations durations = parse_durations("1,2,4", 2);
+  set_exchanges(durations, "0.5, 1", 2);
+  EXPECT_EQ(durations.of(0).forward_exchange, Seconds(0.25));
+  EXPECT_EQ(durations.of(0).backward_exchange, Seconds(0.5));
+}
+
+TEST(SetExchanges, RejectsWhatIsNoPartOfItsAction) {
+  const auto error_of = [](const char* text) -> std::string {
+    Durations durations = parse_durations("1,2,4", 1);
+    try {
+      set_exchanges(durations, text, 1);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "was accepted";
+  };
+  for (const char* text : {"", "1", "1,x", "-1,1", "0,0,0", "inf,0"}) {
+    EXPECT_EQ(error_of(text),
+              "exchanges must be 2 comma-separated numbers >= 0, the parts of F and I, as in 0.2,0.2; got '" +
+                  std::string(text) + "'");
+  }
+  EXPECT_EQ(error_of("1.5,0"),
+            "exchanges are parts of F and I, and must not be larger than these; got '1.5,0'");
+  EXPECT_EQ(error_of("1,2"), "was accepted");
+}
+
+TEST(AssumeExchanges, KeepsThoseThatAreKnown) {
+  Durations durations = parse_durations("1,2,4", 1);
+  assume_exchanges(durations);
+  EXPECT_EQ(durations.of(0).forward_exchange, Seconds(0.1));
+  EXPECT_EQ(durations.of(0).backward_exchange, Seconds(0.2));
+  set_exchanges(durations, "0,1", 1);
+  assume_exchanges(durations);
+  EXPECT_EQ(durations.of(0).forward_exchange, Seconds(0));
+  EXPECT_EQ(durations.of(0).backward_exchange, Seconds(1));
+}
+
 }  // namespace
 }  // namespace braid::schedule

@@ -50,10 +50,12 @@ class MemoryWitness final : public pipeline::Observer {
     if (class_of(action.op) == schedule::OpClass::kStepEnd) return;
     kept_ += schedule::memory_change(plan_.step, plan_.memory_bytes, trainer_.rank(), action);
     travelling_ += schedule::handover_change(plan_.step, trainer_.rank(), action);
-    const bool is_embedding =
-        action.chunk == 0 && plan_.first_rank() == trainer_.rank() && action.segment <= 0;
-    if (is_embedding && action.op == Op::kForward) kept_ -= microbatch_.tokens() * 8;
-    if (is_embedding && is_weight_gradient(action.op)) kept_ += microbatch_.tokens() * 8;
+    const auto is_embedding = [&](const Action& one) {
+      return one.chunk == 0 && plan_.first_rank() == trainer_.rank() && one.segment <= 0;
+    };
+    if (is_embedding(action) && action.op == Op::kForward) kept_ -= microbatch_.tokens() * 8;
+    const std::optional<Action> weight = weight_action(action);
+    if (weight && is_embedding(*weight)) kept_ += microbatch_.tokens() * 8;
     count_in_flight(action.op);
     const int64_t expected = constant_ + kept_ + travelling_ * message_bytes_ + segments_[position];
     const std::string where =

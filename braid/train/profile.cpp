@@ -31,18 +31,30 @@ struct Mean {
   }
 };
 
-/// What one stage took, by Op: F, B, I, W.
-using StageMeans = std::array<Mean, 4>;
+/// What one stage took, by Op: F, B, I, W; and F and I with a W in hand.
+struct StageMeans {
+  std::array<Mean, 4> alone;
+  Mean forward_with_weight;
+  Mean backward_input_with_weight;
+};
 
 schedule::StageTimes times_of(const StageMeans& means) {
-  const auto mean = [&](Op op) { return means[static_cast<size_t>(op)].value(); };
+  const auto mean = [&](Op op) { return means.alone[static_cast<size_t>(op)].value(); };
   const std::optional<Seconds> fused = mean(Op::kBackward);
   // Where only the fused backward ever ran, its halves are anybody's guess; their sum is right.
   const Seconds half = fused.value_or(Seconds(0)) / 2;
-  return {.forward = mean(Op::kForward).value_or(Seconds(0)),
-          .backward_input = mean(Op::kBackwardInput).value_or(half),
-          .backward_weight = mean(Op::kBackwardWeight).value_or(half),
-          .fused_backward = fused};
+  schedule::StageTimes times = {.forward = mean(Op::kForward).value_or(Seconds(0)),
+                                .backward_input = mean(Op::kBackwardInput).value_or(half),
+                                .backward_weight = mean(Op::kBackwardWeight).value_or(half),
+                                .fused_backward = fused};
+  // What a W in hand saves is the exchange that it ran behind, or less if W is shorter.
+  const auto exchange = [&](const Mean& together, Seconds alone) {
+    const std::optional<Seconds> both = together.value();
+    return both ? std::clamp(alone + times.backward_weight - *both, Seconds(0), alone) : Seconds(0);
+  };
+  times.forward_exchange = exchange(means.forward_with_weight, times.forward);
+  times.backward_exchange = exchange(means.backward_input_with_weight, times.backward_input);
+  return times;
 }
 
 void add_stage_times(const report::Timeline& timeline, std::vector<StageMeans>& means) {
@@ -51,7 +63,11 @@ void add_stage_times(const report::Timeline& timeline, std::vector<StageMeans>& 
       if (!is_compute(record.action.op)) continue;
       const int32_t stage = schedule::stage_of(
           timeline.schedule, {.rank = static_cast<int32_t>(rank), .chunk = record.action.chunk});
-      means[static_cast<size_t>(stage)][static_cast<size_t>(record.action.op)].add(record.end - record.ready);
+      StageMeans& mine = means[static_cast<size_t>(stage)];
+      Mean& mean = !record.action.weight.exists()     ? mine.alone[static_cast<size_t>(record.action.op)]
+                   : record.action.op == Op::kForward ? mine.forward_with_weight
+                                                      : mine.backward_input_with_weight;
+      mean.add(record.end - record.ready);
     }
   }
 }

@@ -50,8 +50,7 @@ comm::MessageTraffic step_messages(const RunPlan& plan, int32_t rank, int64_t ti
 comm::CollectiveTraffic layer_messages(const RunPlan& plan, int32_t rank, const RankLayout& layout,
                                        const cost::MicrobatchShape& microbatch) {
   comm::CollectiveTraffic sum;
-  for (const schedule::Action& action : plan.step.ranks[static_cast<size_t>(rank)]) {
-    if (!is_compute(action.op)) continue;
+  const auto add_layers = [&](const schedule::Action& action) {
     const std::vector<tensor::Range> groups = layout.stages[static_cast<size_t>(action.chunk)].groups();
     const std::span<const layers::LayerSpec> layers =
         plan.layers_of(schedule::stage_of(plan.step, {.rank = rank, .chunk = action.chunk}));
@@ -65,6 +64,11 @@ comm::CollectiveTraffic layer_messages(const RunPlan& plan, int32_t rank, const 
                : action.op == schedule::Op::kBackwardInput ? messages.backward_input
                                                            : messages.backward_weight);
     }
+  };
+  for (const schedule::Action& action : plan.step.ranks[static_cast<size_t>(rank)]) {
+    if (!is_compute(action.op)) continue;
+    add_layers(action);
+    if (action.weight.exists()) add_layers(*weight_action(action));
   }
   return sum;
 }

@@ -14,6 +14,8 @@
 #include "braid/schedule/generators/generate.h"
 #include "braid/schedule/memory.h"
 #include "braid/schedule/passes/lower.h"
+#include "braid/schedule/passes/weights_in_hand.h"
+#include "braid/schedule/workload.h"
 #include "braid/train/rank_model.h"
 #include "braid/train/rank_plan.h"
 
@@ -58,17 +60,30 @@ schedule::Durations proportional_durations(const RunPlan& plan, const cost::Micr
   return durations;
 }
 
+/// Gives F and I of the plan's schedule W's in hand, if that pays and stays within the memory limit.
+void place_weights_in_hand(RunPlan& plan) {
+  schedule::Schedule placed = schedule::place_weights_in_hand(plan.compute, plan.durations);
+  if (const std::optional<int64_t> limit = plan.strategy.memory_limit_bytes) {
+    if (std::ranges::max(schedule::peak_memory(placed, plan.memory_bytes)) > *limit) return;
+  }
+  plan.compute = std::move(placed);
+}
+
 void add_stage_memory(RunPlan& plan, const cost::MicrobatchShape& shape) {
   plan.memory_bytes = {.stages = {}};
   std::set<std::string> unknown;
   for (int32_t stage = 0; stage < std::ssize(plan.stage_layers); ++stage) {
     schedule::StageMemory& sum = plan.memory_bytes.stages.emplace_back(schedule::StageMemory{0, 0});
+    std::vector<schedule::StageMemory>& layers = plan.memory_bytes.layers.emplace_back();
     for (const layers::LayerSpec& layer : plan.layers_of(stage)) {
+      schedule::StageMemory& of_layer = layers.emplace_back(schedule::StageMemory{0, 0});
       if (!layer.saved_bytes) {
         unknown.insert(layer.kind);
         continue;
       }
       const cost::SavedBytes kept = layer.saved_bytes(shape);
+      of_layer = {.forward_to_backward = kept.forward_to_backward,
+                  .backward_to_weight = kept.backward_to_weight};
       sum.forward_to_backward += kept.forward_to_backward;
       sum.backward_to_weight += kept.backward_to_weight;
     }
@@ -359,6 +374,7 @@ RunPlan make_run_plan(const config::Strategy& strategy, const config::TrainingOp
   } else {
     plan.durations = proportional_durations(plan, microbatch, shape.ranks);
   }
+  if (strategy.mesh.mp > 1 && !strategy.durations) schedule::assume_exchanges(plan.durations);
   schedule::validate(plan.durations, shape);
   if (strategy.schedule) {
     plan.compute = *strategy.schedule;
@@ -371,6 +387,8 @@ RunPlan make_run_plan(const config::Strategy& strategy, const config::TrainingOp
                                        .memory = plan.memory_bytes,
                                        .memory_limit = strategy.memory_limit_bytes});
   }
+
+  if (strategy.mesh.mp > 1) place_weights_in_hand(plan);
 
   // 2. The end of the step, which depends on where the schedule puts the stages.
   const std::vector<PlacedParameter> parameters = parameters_of(plan);

@@ -52,10 +52,14 @@ class Replay {
   /// Bytes after each action.
   std::vector<int64_t> run() {
     std::vector<int64_t> result;
-    for (const Action& action : list_) {
+    const auto perform_all = [&](const Action& action) {
       for (Slot& slot : slots_[static_cast<size_t>(action.chunk)]) {
         if (action.segment == schedule::kAllSegments || action.segment == slot.group) perform(action, slot);
       }
+    };
+    for (const Action& action : list_) {
+      perform_all(action);
+      if (action.weight.exists()) perform_all(*weight_action(action));
       result.push_back(bytes_);
     }
     return result;

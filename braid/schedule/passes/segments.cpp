@@ -33,26 +33,43 @@ class RankSegments {
 
   // Whether the gradients that the action completes are reduced after it.
   bool is_reduced(const Action& action) const {
-    if (!is_weight_gradient(action.op)) return false;
-    const bool is_last = action.microbatch + 1 == schedule_.shape.microbatches;
+    const std::optional<Action> weight = weight_action(action);
+    if (!weight) return false;
+    const bool is_last = weight->microbatch + 1 == schedule_.shape.microbatches;
     return is_last || (data_.has_sharding && data_.reduces_each_microbatch);
   }
 
+  bool is_cut(const Action& action) const {
+    return (data_.gathers_before_use() && uses_values(action.op)) || is_reduced(action) ||
+           (data_.gathers_after_update() && action.op == Op::kUpdate);
+  }
+
   void cut() {
-    for (const Action& action : list_) {
-      has_end_ |= is_step_end(action.op);
-      const bool is_cut = (data_.gathers_before_use() && uses_values(action.op)) || is_reduced(action) ||
-                          (data_.gathers_after_update() && action.op == Op::kUpdate);
-      // The halves of a backward are cut alike: W follows I segment by segment.
-      const int32_t segments = is_cut ? count(action) : 1;
-      for (int32_t i = 0; i < segments; ++i) {
-        Action& part = cut_.emplace_back(action);
-        const bool ascends = action.op == Op::kForward || action.op == Op::kUpdate;
-        if (is_cut) part.segment = ascends ? i : segments - 1 - i;
+    for (const Action& whole : list_) {
+      has_end_ |= is_step_end(whole.op);
+      Action action = whole;
+      // A W in hand is cut together with its action where they have the same segments in the same order;
+      // elsewhere it comes before it.
+      const bool is_cut_alike = action.op == Op::kBackwardInput && action.weight.chunk == action.chunk;
+      if (action.weight.exists() && is_cut(action) && !is_cut_alike) {
+        cut(*weight_action(action));
+        action.weight = {};
       }
+      cut(action);
     }
     next_use_.assign(cut_.size() + 1, cut_.size());
     for (size_t i = cut_.size(); i-- > 0;) next_use_[i] = uses_values(cut_[i].op) ? i : next_use_[i + 1];
+  }
+
+  void cut(const Action& action) {
+    const bool is_cut = this->is_cut(action);
+    // The halves of a backward are cut alike: W follows I segment by segment.
+    const int32_t segments = is_cut ? count(action) : 1;
+    for (int32_t i = 0; i < segments; ++i) {
+      Action& part = cut_.emplace_back(action);
+      const bool ascends = action.op == Op::kForward || action.op == Op::kUpdate;
+      if (is_cut) part.segment = ascends ? i : segments - 1 - i;
+    }
   }
 
   void add(Op op, const Action& of) {
@@ -75,14 +92,14 @@ class RankSegments {
       is_whole_ = true;
       if (has_next) add(Op::kGather, cut_[next]);
     }
-    if (is_weight_gradient(action.op)) wait_before_writing(action);
+    if (const auto weight = weight_action(action)) wait_before_writing(*weight);
     result_.push_back(action);
     if (gathers && (has_next || next == cut_.size())) {
       add(Op::kRelease, action);
       gathering_ = has_next;
       is_whole_ = false;
     }
-    if (is_reduced(action)) reduce(action);
+    if (is_reduced(action)) reduce(*weight_action(action));
     if (action.op == Op::kUpdate && data_.gathers_after_update()) {
       add(Op::kGather, action);
       gathered_.push_back(action);

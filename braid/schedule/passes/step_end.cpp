@@ -20,9 +20,9 @@ class RankEnd {
         is_updated_(last_weight_.size(), false),
         following_(list_.size() + 1) {
     for (size_t i = 0; i < list_.size(); ++i) {
-      const auto& [op, chunk, microbatch, segment] = list_[i];
-      if (op == Op::kForward) last_forward_[static_cast<size_t>(chunk)] = i;
-      if (is_weight_gradient(op)) last_weight_[static_cast<size_t>(chunk)] = i;
+      const Op op = list_[i].op;
+      if (op == Op::kForward) last_forward_[static_cast<size_t>(list_[i].chunk)] = i;
+      if (const auto weight = weight_action(list_[i])) last_weight_[static_cast<size_t>(weight->chunk)] = i;
       if (is_send(op) || is_receive(op)) last_message_ = i;
       if (is_send(op)) last_send_ = i;
     }
