@@ -130,24 +130,24 @@ void Segment::end_gradients() const {
 }
 
 std::vector<Segment> allocate_segments(std::span<const SegmentLayout> layouts, at::TensorOptions options,
-                                       const SegmentHolding& holding) {
+                                       const SegmentHolding& holding, const FillValues& fill) {
   const at::NoGradGuard no_grad;
   std::vector<Segment> segments;
   for (const SegmentLayout& layout : layouts) {
     Segment& segment = segments.emplace_back(Segment{.layout = layout, .own = own_range(layout, holding)});
-    const at::Tensor values = at::empty({layout.numel}, options);
-    clear_padding(layout, values);
-    segment.bind_values(values);
-    segment.own_values = values.narrow(0, segment.own.begin, segment.own.size());
+    segment.bind_values(at::empty({layout.numel}, options));
+    clear_padding(layout, segment.values);
+    segment.own_values = segment.values.narrow(0, segment.own.begin, segment.own.size());
     take_leaves(layout);
-    allocate_gradients(segment, options.dtype(main_dtype(values.scalar_type())), holding);
+    if (fill) fill(layout.members);
+    if (holding.only_own_values) {
+      segment.own_values = segment.own_values.clone();
+      segment.bind_values({});
+    }
+    allocate_gradients(segment, options.dtype(main_dtype(c10::typeMetaToScalarType(options.dtype()))),
+                       holding);
   }
   return segments;
-}
-
-void hold_own_values(Segment& segment) {
-  segment.own_values = segment.own_values.clone();
-  segment.bind_values({});
 }
 
 at::Tensor empty_gradients(const Segment& segment) {

@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -85,15 +86,16 @@ struct Segment {
   void end_gradients() const;
 };
 
+/// Gives parameters, which have memory, their first values.
+using FillValues = std::function<void(std::span<Parameter* const>)>;
+
 /// Memory for the parameters of `layouts`, in `options`' dtype and device: each has its value and main
 /// gradient as views of its segment's two buffers. Contents are undefined, padding is 0; a parameter with a
-/// `leaf` takes over the leaf's values, and the leaf its memory. All values are there at first, also with
-/// only_own_values: hold_own_values ends that once they are known.
+/// `leaf` takes over the leaf's values, and the leaf its memory. Then `fill`, unless it is empty, is called
+/// with the members of each segment in turn. With only_own_values a segment is whole until that returns, and
+/// is reduced to this rank's part before the next one has memory.
 std::vector<Segment> allocate_segments(std::span<const SegmentLayout> layouts, at::TensorOptions options,
-                                       const SegmentHolding& holding = {});
-
-/// Keeps this rank's part of the segment's values alone.
-void hold_own_values(Segment& segment);
+                                       const SegmentHolding& holding = {}, const FillValues& fill = {});
 
 /// A whole gradient buffer for `segment`, with its padding cleared.
 at::Tensor empty_gradients(const Segment& segment);

@@ -96,11 +96,11 @@ TEST_F(Segments, OnlyAPartMayBeHeld) {
   const auto layouts = lay_out_segments(layers, {}, 2, 4);
   const int64_t before = memory_stats().allocated_bytes;
   std::vector<Segment> segments = allocate_segments(
-      layouts, at::kBFloat16, {.parts = 4, .part = 1, .only_own_values = true, .only_own_gradients = true});
+      layouts, at::kBFloat16, {.parts = 4, .part = 1, .only_own_values = true, .only_own_gradients = true},
+      [](std::span<Parameter* const> members) {
+        for (size_t i = 0; i < members.size(); ++i) members[i]->value.fill_(static_cast<double>(i + 1));
+      });
   Segment& segment = segments[0];
-  parameters_[0].value.fill_(1.0);
-  parameters_[1].value.fill_(2.0);
-  hold_own_values(segment);
   EXPECT_EQ(memory_stats().allocated_bytes - before, 256 * (2 + 4));
   EXPECT_FALSE(parameters_[0].value.defined());
   EXPECT_FALSE(parameters_[0].main_grad.defined());
@@ -112,6 +112,26 @@ TEST_F(Segments, OnlyAPartMayBeHeld) {
   EXPECT_FALSE(parameters_[1].main_grad.defined());
   segment.bind_values(at::full({1024}, 3.0, at::kBFloat16));
   EXPECT_EQ(parameters_[1].value.sum().item<double>(), 3.0 * 512);
+}
+
+TEST_F(Segments, OnlyOneIsWholeAtATimeWhileTheyAreFilled) {
+  install_cpu_allocator();
+  const ArenaScope scope;
+  const auto layers = layers_of({1024, 1024, 1024});
+  const auto layouts = lay_out_segments(layers, {.bytes = 1}, 4, 4);
+  const int64_t before = memory_stats().allocated_bytes;
+  int64_t filled = 0;
+  const std::vector<Segment> segments = allocate_segments(
+      layouts, at::kFloat, {.parts = 4, .part = 3, .only_own_values = true, .only_own_gradients = true},
+      [&](std::span<Parameter* const> members) {
+        ASSERT_EQ(members.size(), 1U);
+        EXPECT_EQ(members.front(), &parameters_[static_cast<size_t>(filled)]);
+        EXPECT_EQ(memory_stats().allocated_bytes - before, 1024 * 4 + filled * 256 * (4 + 4));
+        members.front()->value.fill_(static_cast<double>(++filled));
+      });
+  EXPECT_EQ(filled, 3);
+  EXPECT_EQ(memory_stats().allocated_bytes - before, 3 * 256 * (4 + 4));
+  EXPECT_EQ(segments[2].own_values.sum(at::kDouble).item<double>(), 3.0 * 256);
 }
 
 TEST_F(Segments, WhatStandsApartHasItsOwnSegmentInTheGroupOfItsLayer) {

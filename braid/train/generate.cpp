@@ -52,7 +52,7 @@ LoadedModel load_model(const std::filesystem::path& directory) {
   const std::vector<layers::LayerSpec> layers = model::llama_spec(loaded.config).layers;
   const std::span<const layers::LayerSpec> whole(layers);
   loaded.model = make_rank_model(std::span(&whole, 1), {}, {}, dtype_in(directory));
-  load_weights(loaded.model.parameters(), directory, layers);
+  load_weights(loaded.model.parameters(), checkpoint::HfWeights(directory));
   return loaded;
 }
 

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -83,17 +84,20 @@ Trainer::Options trainer_options(const PretrainJob& job) {
                     at::TensorOptions(device).dtype(at::kLong));
     return {.tokens = tokens, .labels = tokens};
   };
-  options.initialise = [&job, layers = options.model.layers](std::span<tensor::Parameter* const> parameters) {
-    const config::RunOptions& run = job.options;
-    if (!run.initial_weights) {
-      model::initialise(parameters,
-                        {.deviation = job.model.initializer_range, .seed = static_cast<uint64_t>(run.seed)});
-      return;
+  if (o.initial_weights) {
+    const auto weights = std::make_shared<const checkpoint::HfWeights>(*o.initial_weights);
+    for (const std::string& name : unused_tensors(*weights, options.model.layers)) {
+      job.reporter.line(cat("not used: ", name, " of ", *o.initial_weights));
     }
-    for (const std::string& name : load_weights(parameters, *run.initial_weights, layers)) {
-      job.reporter.line(cat("not used: ", name, " of ", *run.initial_weights));
-    }
-  };
+    options.initialise = [weights](std::span<tensor::Parameter* const> parameters) {
+      load_weights(parameters, *weights);
+    };
+  } else {
+    options.initialise = [&job](std::span<tensor::Parameter* const> parameters) {
+      model::initialise(parameters, {.deviation = job.model.initializer_range,
+                                     .seed = static_cast<uint64_t>(job.options.seed)});
+    };
+  }
   return options;
 }
 

@@ -82,27 +82,16 @@ RankLayout lay_out_rank(std::span<const std::span<const layers::LayerSpec>> stag
   return result;
 }
 
-void hold_own_values(RankModel& model) {
-  for (StageModel& stage : model.stages) {
-    for (tensor::Segment& segment : stage.segments) tensor::hold_own_values(segment);
-  }
-  for (const LocalTie& tie : model.local_ties) {
-    tensor::Segment& user = model.segment_of(*tie.user);
-    user.bind_values({});
-    user.own_values = model.segment_of(*tie.owner).own_values;
-  }
-}
-
 RankModel make_rank_model(std::span<const std::span<const layers::LayerSpec>> stages,
                           const LayoutOptions& layout, const layers::Placement& place, at::ScalarType dtype,
-                          const tensor::SegmentHolding& holding) {
+                          const tensor::SegmentHolding& holding, const tensor::FillValues& fill) {
   const at::TensorOptions options = at::TensorOptions(place.device).dtype(dtype);
   RankLayout laid_out = lay_out_rank(stages, layout, static_cast<int64_t>(c10::elementSize(dtype)), place);
   RankModel result = {.stages = {}, .local_ties = std::move(laid_out.local_ties)};
   for (RankLayout::Stage& stage : laid_out.stages) {
     StageModel& made = result.stages.emplace_back();
     made.groups = stage.groups();
-    made.segments = tensor::allocate_segments(stage.segments, options, holding);
+    made.segments = tensor::allocate_segments(stage.segments, options, holding, fill);
     made.layers = std::move(stage.layers);
   }
   for (size_t i = 0; i < laid_out.stages.size(); ++i) {

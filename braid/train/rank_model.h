@@ -70,13 +70,10 @@ RankLayout lay_out_rank(std::span<const std::span<const layers::LayerSpec>> stag
                         const LayoutOptions& options, int64_t element_bytes, const layers::Placement& place);
 
 /// The layers of `stages`, each a range of a model's specs, made for `place`, with undefined weights of
-/// `dtype`. Tied parameters of one rank share their value. All values are there, also where `holding` keeps a
-/// part of them: hold_own_values ends that.
+/// `dtype`, which `fill` gives their first values, segment by segment, as tensor::allocate_segments does.
+/// Tied parameters of one rank share their value; only the first is filled.
 RankModel make_rank_model(std::span<const std::span<const layers::LayerSpec>> stages,
                           const LayoutOptions& layout, const layers::Placement& place, at::ScalarType dtype,
-                          const tensor::SegmentHolding& holding = {});
-
-/// Keeps this rank's part of all values alone.
-void hold_own_values(RankModel& model);
+                          const tensor::SegmentHolding& holding = {}, const tensor::FillValues& fill = {});
 
 }  // namespace braid::train

@@ -8,7 +8,6 @@
 
 #include "braid/base/error.h"
 #include "braid/checkpoint/file.h"
-#include "braid/checkpoint/hf_directory.h"
 #include "braid/config/model_config_json.h"
 
 namespace braid::train {
@@ -31,13 +30,14 @@ std::vector<std::string> names_of_model(std::span<const layers::LayerSpec> layer
 
 }  // namespace
 
-std::vector<std::string> load_weights(std::span<tensor::Parameter* const> parameters,
-                                      const std::filesystem::path& directory,
-                                      std::span<const layers::LayerSpec> layers) {
-  const checkpoint::HfWeights weights(directory);
+void load_weights(std::span<tensor::Parameter* const> parameters, const checkpoint::HfWeights& weights) {
   for (const tensor::Parameter* parameter : parameters) {
     for (const SliceValues& one : tensor::slices_of(*parameter)) weights.read_into(one.slice, one.values);
   }
+}
+
+std::vector<std::string> unused_tensors(const checkpoint::HfWeights& weights,
+                                        std::span<const layers::LayerSpec> layers) {
   return weights.report_unused(names_of_model(layers));
 }
 

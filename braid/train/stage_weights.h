@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "braid/checkpoint/hf_directory.h"
 #include "braid/comm/communicator.h"
 #include "braid/config/model_config.h"
 #include "braid/layers/layer_spec.h"
@@ -13,12 +14,13 @@
 
 namespace braid::train {
 
-/// Fills `parameters` from the safetensors of `directory`, each slice from the tensor of its name. Returns
-/// the directory's tensors that the model of `layers` has no place for. Local: every rank reads its own part.
-/// Throws DataError if a tensor is missing, damaged, or of another shape.
-std::vector<std::string> load_weights(std::span<tensor::Parameter* const> parameters,
-                                      const std::filesystem::path& directory,
-                                      std::span<const layers::LayerSpec> layers);
+/// Fills `parameters` from `weights`, each slice from the tensor of its name. Local: every rank reads its own
+/// part. Throws DataError if a tensor is missing, damaged, or of another shape.
+void load_weights(std::span<tensor::Parameter* const> parameters, const checkpoint::HfWeights& weights);
+
+/// The tensors of `weights` that the model of `layers` has no place for.
+std::vector<std::string> unused_tensors(const checkpoint::HfWeights& weights,
+                                        std::span<const layers::LayerSpec> layers);
 
 /// The whole tensors of which the ranks of an mp group hold `parameters`' slices, in the order of the slices:
 /// on the group's first rank; on the others nothing. Whole slices are not copied. Collective over `mp`, or

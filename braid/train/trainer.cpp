@@ -172,18 +172,17 @@ void Trainer::require_same_tied_values() {
 }
 
 RankModel Trainer::build_model() {
-  const tensor::SegmentHolding holding = plan_.holding(groups_.coordinates);
-  RankModel model = make_rank_model(plan_.layers_of_rank(rank()), plan_.layout(), placement(),
-                                    dtype_of(plan_.training.precision), holding);
-  const std::vector<tensor::Parameter*> parameters = model.parameters();
-  if (options_.initialise) options_.initialise(parameters);
-  for (const tensor::Parameter* parameter : parameters) {
-    require<ConfigError>(options_.initialise || parameter->initial == tensor::InitialValues::kGiven,
-                         "parameter ", parameter->name,
-                         " has no values of its own: set Trainer::Options::initialise");
-  }
-  if (holding.only_own_values) hold_own_values(model);
-  return model;
+  // What it holds on to, such as open files, is needed only here.
+  const tensor::FillValues initialise = std::exchange(options_.initialise, {});
+  const auto fill = [&](std::span<tensor::Parameter* const> parameters) {
+    if (initialise) return initialise(parameters);
+    for (const tensor::Parameter* parameter : parameters) {
+      require<ConfigError>(parameter->initial == tensor::InitialValues::kGiven, "parameter ", parameter->name,
+                           " has no values of its own: set Trainer::Options::initialise");
+    }
+  };
+  return make_rank_model(plan_.layers_of_rank(rank()), plan_.layout(), placement(),
+                         dtype_of(plan_.training.precision), plan_.holding(groups_.coordinates), fill);
 }
 
 std::unique_ptr<optim::StateStore> Trainer::make_state_store(const StageModel& stage) const {

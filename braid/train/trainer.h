@@ -37,8 +37,9 @@ class Trainer {
     layers::ModelSpec model;
     RankPlace place;
 
-    /// Gives this rank's parameters their first values. Empty: all bring their own, as AutogradLayer's do.
-    std::function<void(std::span<tensor::Parameter* const>)> initialise = {};
+    /// Gives this rank's parameters their first values; called while the trainer is made, with those of one
+    /// segment at a time. Empty: all bring their own, as AutogradLayer's do.
+    tensor::FillValues initialise = {};
 
     /// A microbatch as in training, on which layers are timed; called only where needs_times says so.
     std::function<pipeline::Microbatch()> sample = {};
