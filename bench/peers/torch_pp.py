@@ -67,7 +67,10 @@ def main():
     cut = cut_layers(c, world)
     count = len(cut)
     mine = stages_of_rank(c.schedule, rank, world)
-    modules = [Stage(c, cut[s], s == 0, s == count - 1).to(dtype_of(c)) for s in mine]
+    # Every rank draws the weights of all stages, so that they do not depend on the cut and are those of the other peers.
+    everything = [Stage(c, cut[s], s == 0, s == count - 1).to(dtype_of(c)) for s in range(count)]
+    modules = [everything[s] for s in mine]
+    del everything
     inputs, labels = batch_of(c)
     stages = [pipelining.PipelineStage(module, s, count, torch.device("cpu")) for module, s in zip(modules, mine)]
     schedule = SCHEDULES[c.schedule](stages if len(stages) > 1 else stages[0], c.microbatches, loss_fn=loss_fn)
