@@ -19,7 +19,7 @@ test: ## runs the tests, a few minutes
 test-slow: ## runs the tests that take longer or need PyPI's full torch and transformers (installed in .deps/venv)
 	@tools/test slow
 
-bench: ## compares braid with PyTorch's own pipelining: same model, ranks and threads
+bench: ## compares braid with PyTorch: pipelining, tensor parallelism, sharding; same model, ranks and threads
 	@tools/install_python
 	@tools/build braid
 	@BRAID_PYTHON='$(CURDIR)/.deps/venv/bin/python' bench/run

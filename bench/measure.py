@@ -1,4 +1,4 @@
-"""Runs braid and PyTorch's pipelining on the same job and reads their own measurements."""
+"""Runs braid and PyTorch on the same job and reads their own measurements."""
 import dataclasses
 import json
 import math
@@ -11,8 +11,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BRAID = ROOT / "build/braid"
-PEER = ROOT / "bench/peers/torch_llama.py"
+BRAID = pathlib.Path(os.environ.get("BRAID_BUILD_DIR", ROOT / "build")).resolve() / "braid"
 # Each rank of either computes with one thread and communicates over loopback.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONDONTWRITEBYTECODE": "1"}
 OUTER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -48,16 +47,6 @@ class Steps:
 
 
 @dataclasses.dataclass(frozen=True)
-class Variant:
-    """How PyTorch runs the job."""
-    schedule: str
-    cut: str
-
-    def __str__(self):
-        return f"{self.schedule}, {self.cut} cut"
-
-
-@dataclasses.dataclass(frozen=True)
 class Measurement:
     step_seconds: list  # timed steps only
     losses: list
@@ -68,28 +57,30 @@ class Measurement:
         return statistics.median(self.step_seconds)
 
 
-def braid_command(job, dtype, steps, output):
+def flags(options):
+    return [str(word) for name, value in options.items() for word in (f"--{name}", value)]
+
+
+def braid_command(job, dtype, steps, output, parallel):
+    """`parallel` holds the options of the strategy, gradient_accumulation_steps among them."""
     options = {
         "model_name_or_path": "braid/llama-tiny", "vocab_size": job.vocab, "hidden_size": job.hidden, "intermediate_size": job.ffn,
         "num_hidden_layers": job.layers, "num_attention_heads": job.heads, "num_key_value_heads": job.heads,
-        "max_position_embeddings": job.seq, "max_seq_length": job.seq, "per_device_train_batch_size": job.microbatch,
-        "gradient_accumulation_steps": job.microbatches, "pipeline_parallel_degree": job.ranks, "pipeline_schedule_mode": "1F1B",
+        "max_position_embeddings": job.seq, "max_seq_length": job.seq, "per_device_train_batch_size": job.microbatch, **parallel,
         "bf16": int(dtype == "bf16"), "learning_rate": 1e-4, "max_steps": steps.total(), "logging_steps": steps.total(), "do_train": 1,
         "synthetic_data": 1, "skip_export": 1, "num_threads": 1, "disable_tqdm": 1, "output_dir": output,
     }
-    return [str(BRAID), "launch", "--nproc_per_node", str(job.ranks), "pretrain",
-            *(str(word) for name, value in options.items() for word in (f"--{name}", value))]
+    return [str(BRAID), "launch", "--nproc_per_node", str(job.ranks), "pretrain", *flags(options)]
 
 
-def peer_command(job, dtype, steps, variant, folder):
+def peer_command(job, dtype, steps, peer, variant, folder):
     options = {
-        "schedule": variant.schedule, "cut": variant.cut, "dtype": "bf16" if dtype == "bf16" else "fp32", "layers": job.layers,
-        "hidden": job.hidden, "heads": job.heads, "kv-heads": job.heads, "ffn": job.ffn, "vocab": job.vocab, "seq": job.seq,
-        "microbatch": job.microbatch, "microbatches": job.microbatches, "steps": steps.total(), "threads": 1,
-        "store": folder / "store", "result": folder / "result",
+        **variant.options, "dtype": "bf16" if dtype == "bf16" else "fp32", "layers": job.layers, "hidden": job.hidden, "heads": job.heads,
+        "kv-heads": job.heads, "ffn": job.ffn, "vocab": job.vocab, "seq": job.seq, "microbatch": job.microbatch,
+        "microbatches": job.microbatches, "steps": steps.total(), "threads": 1, "store": folder / "store", "result": folder / "result",
     }
     python = os.environ.get("BRAID_PYTHON") or str(ROOT / ".deps/venv/bin/python")
-    return [python, str(PEER), *(str(word) for name, value in options.items() for word in (f"--{name}", value))]
+    return [python, str(peer), *flags(options)]
 
 
 def wait_for(processes, timeout_s):
@@ -140,26 +131,27 @@ def check_losses(job, losses, who):
         raise RuntimeError(f"{who} did not train: losses {losses}, while an untrained model's first is about {math.log(job.vocab):.2f}")
 
 
-def measure_braid(job, dtype, steps, timeout_s=1800):
+def measure_braid(job, dtype, steps, strand, variant, timeout_s=1800):
     with tempfile.TemporaryDirectory(prefix="braid_bench_") as scratch:
         output = pathlib.Path(scratch, "out")
-        peak_bytes = run([(braid_command(job, dtype, steps, output), {})], timeout_s)
+        peak_bytes = run([(braid_command(job, dtype, steps, output, strand.braid_options(job, variant)), {})], timeout_s)
         records = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
     losses = [record["loss"] for record in records]
-    check_losses(job, losses, "braid")
+    check_losses(job, losses, f"braid ({variant.name})")
     timed = records[steps.warmup:]
     return Measurement([record["step_seconds"] for record in timed], losses, peak_bytes,
                        {"gemm_share": statistics.median(record["gemm_share"] for record in timed),
                         "max_allocated_bytes": [rank["max_allocated_bytes"] for rank in records[-1]["memory"]]})
 
 
-def measure_peer(job, dtype, steps, variant, timeout_s=1800):
+def measure_peer(job, dtype, steps, strand, variant, timeout_s=1800):
     with tempfile.TemporaryDirectory(prefix="braid_bench_") as scratch:
         folder = pathlib.Path(scratch)
-        command = peer_command(job, dtype, steps, variant, folder)
+        command = peer_command(job, dtype, steps, strand.peer, variant, folder)
         peak_bytes = run([(command, {"RANK": str(rank), "WORLD_SIZE": str(job.ranks)}) for rank in range(job.ranks)], timeout_s)
         ranks = [json.loads((folder / f"result.{rank}").read_text()) for rank in range(job.ranks)]
-    losses = next(rank["losses"] for rank in ranks if rank["losses"])
-    check_losses(job, losses, f"PyTorch ({variant})")
+    # Ranks with different parts of the batch know different losses.
+    losses = [statistics.mean(of_step) for of_step in zip(*(rank["losses"] for rank in ranks if rank["losses"]))]
+    check_losses(job, losses, f"PyTorch ({variant.name})")
     return Measurement(ranks[0]["step_seconds"][steps.warmup:], losses, peak_bytes,
-                       {"layers_per_stage": ranks[0]["cut"], "torch": ranks[0]["torch"]})
+                       {"torch": ranks[0]["torch"], **{name: ranks[0][name] for name in ("layers_per_stage",) if name in ranks[0]}})

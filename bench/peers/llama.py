@@ -24,33 +24,48 @@ def rope(x, cos, sin):  # x: [B, H, S, D], halves rotated as in HF Llama
     return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
 
 
-class Layer(nn.Module):
+class Attention(nn.Module):
     def __init__(self, c):
         super().__init__()
         d, hd = c.hidden, c.hidden // c.heads
         self.heads, self.kv, self.hd = c.heads, c.kv_heads, hd
-        self.n1, self.n2 = RMSNorm(d), RMSNorm(d)
         self.q = nn.Linear(d, c.heads * hd, bias=False)
         self.k = nn.Linear(d, c.kv_heads * hd, bias=False)
         self.v = nn.Linear(d, c.kv_heads * hd, bias=False)
         self.o = nn.Linear(c.heads * hd, d, bias=False)
-        self.gate, self.up = nn.Linear(d, c.ffn, bias=False), nn.Linear(d, c.ffn, bias=False)
-        self.down = nn.Linear(c.ffn, d, bias=False)
         cos, sin = rope_cache(c.seq, hd)
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
 
-    def forward(self, x):
-        b, s, _ = x.shape
-        h = self.n1(x)
+    def forward(self, h):
+        b, s, _ = h.shape
         q = self.q(h).view(b, s, self.heads, self.hd).transpose(1, 2)
         k = self.k(h).view(b, s, self.kv, self.hd).transpose(1, 2)
         v = self.v(h).view(b, s, self.kv, self.hd).transpose(1, 2)
         q, k = rope(q, self.cos.to(q), self.sin.to(q)), rope(k, self.cos.to(k), self.sin.to(k))
         o = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.kv != self.heads)
-        x = x + self.o(o.transpose(1, 2).reshape(b, s, -1))
-        h = self.n2(x)
-        return x + self.down(F.silu(self.gate(h)) * self.up(h))
+        return self.o(o.transpose(1, 2).reshape(b, s, -1))
+
+
+class Mlp(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.gate, self.up = nn.Linear(c.hidden, c.ffn, bias=False), nn.Linear(c.hidden, c.ffn, bias=False)
+        self.down = nn.Linear(c.ffn, c.hidden, bias=False)
+
+    def forward(self, h):
+        return self.down(F.silu(self.gate(h)) * self.up(h))
+
+
+class Layer(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.n1, self.n2 = RMSNorm(c.hidden), RMSNorm(c.hidden)
+        self.attention, self.mlp = Attention(c), Mlp(c)
+
+    def forward(self, x):
+        x = x + self.attention(self.n1(x))
+        return x + self.mlp(self.n2(x))
 
 
 class Stage(nn.Module):
