@@ -21,7 +21,7 @@ double training_cost(const LayerWork& work, int64_t parameters, const Machine& m
   const double bytes = work.activation_elements * kElementBytes + kOptimizerBytesPerParameter *
                                                                       static_cast<double>(parameters) /
                                                                       machine.tokens_per_step;
-  return training_flops(work) + bytes * machine.flops_per_byte;
+  return training_flops(work) + work.recomputed_flops + bytes * machine.flops_per_byte;
 }
 
 }  // namespace braid::cost

@@ -31,8 +31,11 @@ struct SavedBytes {
 /// The work of a layer for one token. Only matrix products count as arithmetic, a multiply-add as two
 /// operations; the rest is bound by memory.
 struct LayerWork {
-  double forward_flops = 0;        ///< of the forward pass; backward takes twice as many
-  double activation_elements = 0;  ///< read and written by element-wise work, forward and backward together
+  double forward_flops = 0;         ///< of the forward pass; backward takes twice as many
+  double output_flops = 0;          ///< those of the forward pass that only the output needs
+  double recomputed_flops = 0;      ///< of the forward pass again, in B
+  double early_gradient_flops = 0;  ///< of weight gradients, done in B instead of W
+  double activation_elements = 0;   ///< read and written by element-wise work, forward and backward together
   bool operator==(const LayerWork&) const = default;
 };
 
@@ -45,12 +48,14 @@ struct Machine {
   bool operator==(const Machine&) const = default;
 };
 
-/// Of forward and backward, per token: three times the forward pass.
+/// Of forward and backward, per token: three times the forward pass. Recomputation to save memory is not
+/// counted.
 double training_flops(const LayerWork& work);
 
 /// A layer's share of a training step as one number, in operations per token, by which models are cut into
-/// stages: its training FLOPs, and the bytes moved by element-wise work (4 per element) and by the optimizer
-/// (28 per parameter and step). Throws ConfigError if the machine's numbers are out of range.
+/// stages: its training FLOPs, what it recomputes, and the bytes moved by element-wise work (4 per element)
+/// and by the optimizer (28 per parameter and step). Throws ConfigError if the machine's numbers are out of
+/// range.
 double training_cost(const LayerWork& work, int64_t parameters, const Machine& machine = {});
 
 }  // namespace braid::cost

@@ -68,6 +68,7 @@ Attention::Attention(const Options& options)
       key_value_heads_(key_value_part(options.key_value_heads, options.place).part.size()),
       head_dim_(options.head_dim),
       rope_(options.rope),
+      savings_(options.savings),
       norm_({.name = options.name + ".input_layernorm.weight",
              .hidden = options.hidden,
              .eps = options.norm_eps,
@@ -113,6 +114,10 @@ void Attention::add_projection_gradient(const at::Tensor& dqkv, const at::Tensor
     projections_[i].add_weight_gradient(parts[i].contiguous(), normed_TH);
 }
 
+at::Tensor Attention::rows_of_heads(const at::Tensor& out) const {
+  return out.transpose(1, 2).reshape({-1, heads_ * head_dim_});
+}
+
 at::Tensor Attention::forward(const at::Tensor& x, Saved* saved) {
   return from_rows(begin_output(x, static_cast<AttentionSaved*>(saved)).wait(), x).add_(x);
 }
@@ -130,20 +135,28 @@ at::Tensor Attention::end_forward(Saved& saved) {
 }
 
 PendingRows Attention::begin_output(const at::Tensor& x, AttentionSaved* kept) {
+  return mp_.sum(out_.product(mix(x, kept)));
+}
+
+void Attention::recompute(const at::Tensor& x, Saved& saved) { mix(x, static_cast<AttentionSaved*>(&saved)); }
+
+at::Tensor Attention::mix(const at::Tensor& x, AttentionSaved* kept) {
   const kernels::RopeShape shape = rope_shape(x);
   const at::Tensor normed = as_rows(norm_.forward(x, kept ? &kept->norm : nullptr));
   const at::Tensor qkv = project(mp_.gather(normed).wait());
   kernels::rope_forward_(qkv, rope_, shape);
   const Heads heads = heads_of(qkv, x);
   AttentionResult attention = causal_attention(heads.q, heads.k, heads.v);
-  const at::Tensor mixed = attention.out.transpose(1, 2).reshape({qkv.size(0), heads_ * head_dim_});
+  const at::Tensor mixed = rows_of_heads(attention.out);
   if (kept) {
     kept->qkv_product.x = normed;
     kept->qkv = qkv;
-    kept->attention = std::move(attention);
-    kept->out_product.x = mixed;
+    if (!savings_.recomputes_core) {
+      kept->attention = std::move(attention);
+      kept->out_product.x = mixed;
+    }
   }
-  return mp_.sum(out_.product(mixed));
+  return mixed;
 }
 
 at::Tensor Attention::backward_input(const at::Tensor& dy, Saved& saved) {
@@ -154,13 +167,21 @@ at::Tensor Attention::backward_input(const at::Tensor& dy, Saved& saved) {
 void Attention::begin_backward_input(const at::Tensor& dy, Saved& saved) {
   auto& kept = static_cast<AttentionSaved&>(saved);
   begin_heads(mp_.gather(as_rows(dy)).wait(), dy, kept);
+  if (!savings_.early_gradients) return begin_projection(dy, kept);
+  PendingRows normed = mp_.gather(kept.qkv_product.x);  // in flight during the projections' product
   begin_projection(dy, kept);
+  add_projection_gradient(kept.qkv_product.dy, normed.wait());  // behind the sum of dnormed
+  kept.qkv_product = {};
 }
 
 // From the gradient of o's product, of all rows, to that of q, k and v before their rotation.
 void Attention::begin_heads(const at::Tensor& dy_TH, const at::Tensor& own, AttentionSaved& kept) {
-  const at::Tensor dmixed = out_.input_gradient(dy_TH);
   const Heads heads = heads_of(kept.qkv, own);
+  if (savings_.recomputes_core) {
+    kept.attention = causal_attention(heads.q, heads.k, heads.v);
+    kept.out_product.x = rows_of_heads(kept.attention.out);
+  }
+  const at::Tensor dmixed = out_.input_gradient(dy_TH);
   const at::Tensor dout =
       dmixed.view({own.size(0), mp_.sequence_tokens(own), heads_, head_dim_}).transpose(1, 2);
   const AttentionGradient gradient =
@@ -186,7 +207,9 @@ at::Tensor Attention::end_backward_input(Saved& saved) {
 
 void Attention::begin_backward_weight(Saved& saved) {
   auto& kept = static_cast<AttentionSaved&>(saved);
-  kept.gathered = {.dy = mp_.gather(kept.out_product.dy), .x = mp_.gather(kept.qkv_product.x)};
+  kept.gathered.emplace();
+  kept.gathered->dy = mp_.gather(kept.out_product.dy);
+  if (!savings_.early_gradients) kept.gathered->x = mp_.gather(kept.qkv_product.x);
 }
 
 void Attention::backward_weight(Saved& saved) {
@@ -195,7 +218,7 @@ void Attention::backward_weight(Saved& saved) {
   auto rows = std::exchange(kept.gathered, std::nullopt);
   out_.add_weight_gradient(rows->dy.wait(), kept.out_product.x);
   kept.out_product = {};
-  add_projection_gradient(kept.qkv_product.dy, rows->x.wait());
+  if (!savings_.early_gradients) add_projection_gradient(kept.qkv_product.dy, rows->x.wait());
   kept.qkv_product = {};
   norm_.backward_weight(kept.norm);
 }

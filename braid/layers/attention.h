@@ -17,6 +17,7 @@
 #include "braid/layers/linear.h"
 #include "braid/layers/mp_group.h"
 #include "braid/layers/rms_norm.h"
+#include "braid/layers/savings.h"
 
 namespace braid::layers {
 
@@ -48,6 +49,7 @@ class Attention final : public Layer {
     int64_t head_dim = 0;  ///< d
     double norm_eps = 1e-6;
     kernels::RopeTable rope;  ///< at least as long as any sequence
+    Savings savings = {};     ///< early_gradients: of q, k and v
     Placement place = {};
   };
   /// Throws ConfigError unless the ranks of the mp group divide the heads, and divide the key-value heads or
@@ -56,6 +58,7 @@ class Attention final : public Layer {
 
   std::unique_ptr<Saved> make_saved() const override { return std::make_unique<AttentionSaved>(); }
   at::Tensor forward(const at::Tensor& x, Saved* saved) override;
+  void recompute(const at::Tensor& x, Saved& saved) override;  ///< up to the heads' output
   void begin_forward(const at::Tensor& x, Saved& saved) override;
   at::Tensor end_forward(Saved& saved) override;
   at::Tensor backward_input(const at::Tensor& dy, Saved& saved) override;
@@ -80,12 +83,16 @@ class Attention final : public Layer {
   at::Tensor project_backward(const at::Tensor& dqkv) const;
   void add_projection_gradient(const at::Tensor& dqkv, const at::Tensor& normed_TH);
 
+  /// The heads' output [T, heads * d]. What B and W need is kept unless `kept` is null.
+  at::Tensor mix(const at::Tensor& x, AttentionSaved* kept);
+  at::Tensor rows_of_heads(const at::Tensor& out) const;
   void begin_heads(const at::Tensor& dy_TH, const at::Tensor& own, AttentionSaved& kept);
   void begin_projection(const at::Tensor& dy, AttentionSaved& kept);
 
   MpGroup mp_;
   int64_t heads_, key_value_heads_, head_dim_;  // of this rank
   kernels::RopeTable rope_;
+  Savings savings_;
   RmsNorm norm_;
   std::vector<Linear> projections_;  // q, k and v in one, or q, and k and v
   Linear out_;

@@ -56,6 +56,10 @@ class Layer {
   virtual void begin_forward(const at::Tensor& x, Saved& saved);
   virtual at::Tensor end_forward(Saved& saved);
 
+  /// F again, in B, for the record alone: leaves `saved` as forward(x, &saved) does. A layer overrides it
+  /// where the record needs less than y.
+  virtual void recompute(const at::Tensor& x, Saved& saved);
+
   /// B. Returns dx [b, s, H], the gradient of the loss with respect to x, for dy [b, s, H'] (undefined for
   /// the embedding, whose input has none). Drops from `saved` what only B needed and keeps what W needs. May
   /// keep dy, which the caller must not modify until W.

@@ -11,6 +11,7 @@
 #include "braid/layers/layer.h"
 #include "braid/layers/mp_messages.h"
 #include "braid/layers/placement.h"
+#include "braid/layers/savings.h"
 #include "braid/tensor/segment.h"
 
 namespace braid::layers {
@@ -24,6 +25,12 @@ struct LayerSpec {
   /// Whether the model may be cut before this layer. The first layer and the loss never form a stage alone,
   /// whatever their value.
   bool may_begin_stage = true;
+
+  /// The decoder layer that this is a part of, by name: "model.layers.3". The parts of one follow one
+  /// another, and the first takes, as the last returns, [b, s, ModelSpec::hidden]. Empty: none, so that it is
+  /// never recomputed.
+  std::string block;
+  bool is_attention = false;
 
   /// Creates the layer, without memory for its parameters (tensor::allocate_segments allocates it). With the
   /// device c10::kMeta the layer need only declare its parameters. A plan calls it several times on every
@@ -41,6 +48,9 @@ struct LayerSpec {
   /// What the shape's rank sends within its mp group. Empty: the layer cannot be cut, and make_layer rejects
   /// an mp_degree > 1.
   std::function<MpMessages(const cost::MicrobatchShape&)> messages;
+
+  /// The same layer with these savings besides those that it has. Empty: it has none to offer.
+  std::function<LayerSpec(const Savings&)> saving;
 };
 
 /// A model before it exists.

@@ -43,7 +43,8 @@ std::vector<const at::Tensor*> MlpSaved::tensors() const {
 }
 
 Mlp::Mlp(const Options& options)
-    : mp_(options.place),
+    : savings_(options.savings),
+      mp_(options.place),
       norm_({.name = options.name + ".post_attention_layernorm.weight",
              .hidden = options.hidden,
              .eps = options.norm_eps,
@@ -69,13 +70,19 @@ at::Tensor Mlp::end_forward(Saved& saved) {
 }
 
 PendingRows Mlp::begin_output(const at::Tensor& x, MlpSaved* kept) {
+  return mp_.sum(down_.product(kernels::swiglu(gate_and_up(x, kept))));
+}
+
+void Mlp::recompute(const at::Tensor& x, Saved& saved) { gate_and_up(x, static_cast<MlpSaved*>(&saved)); }
+
+at::Tensor Mlp::gate_and_up(const at::Tensor& x, MlpSaved* kept) {
   const at::Tensor normed = as_rows(norm_.forward(x, kept ? &kept->norm : nullptr));
   const at::Tensor gate_up = gate_up_.product(mp_.gather(normed).wait());
   if (kept) {
     kept->gate_up_product.x = normed;
     kept->gate_up = gate_up;
   }
-  return mp_.sum(down_.product(kernels::swiglu(gate_up)));
+  return gate_up;
 }
 
 at::Tensor Mlp::backward_input(const at::Tensor& dy, Saved& saved) {
@@ -85,8 +92,12 @@ at::Tensor Mlp::backward_input(const at::Tensor& dy, Saved& saved) {
 
 void Mlp::begin_backward_input(const at::Tensor& dy, Saved& saved) {
   auto& kept = static_cast<MlpSaved&>(saved);
-  begin_down(mp_.gather(as_rows(dy)).wait(), kept);
+  const at::Tensor dy_TH = mp_.gather(as_rows(dy)).wait();
+  begin_down(dy_TH, kept);
   begin_gate_up(dy, kept);
+  if (!savings_.early_gradients) return;
+  down_.add_weight_gradient(dy_TH, kept.down_product.x);  // behind the sum of dnormed
+  kept.down_product = {};
 }
 
 // From the gradient of down's product, of all rows, to that of gate and up.
@@ -110,14 +121,16 @@ at::Tensor Mlp::end_backward_input(Saved& saved) {
 
 void Mlp::begin_backward_weight(Saved& saved) {
   auto& kept = static_cast<MlpSaved&>(saved);
-  kept.gathered = {.dy = mp_.gather(kept.down_product.dy), .x = mp_.gather(kept.gate_up_product.x)};
+  kept.gathered.emplace();
+  if (!savings_.early_gradients) kept.gathered->dy = mp_.gather(kept.down_product.dy);
+  kept.gathered->x = mp_.gather(kept.gate_up_product.x);
 }
 
 void Mlp::backward_weight(Saved& saved) {
   auto& kept = static_cast<MlpSaved&>(saved);
   if (!kept.gathered) begin_backward_weight(saved);
   auto rows = std::exchange(kept.gathered, std::nullopt);
-  down_.add_weight_gradient(rows->dy.wait(), kept.down_product.x);
+  if (!savings_.early_gradients) down_.add_weight_gradient(rows->dy.wait(), kept.down_product.x);
   kept.down_product = {};
   gate_up_.add_weight_gradient(kept.gate_up_product.dy, rows->x.wait());
   kept.gate_up_product = {};

@@ -14,6 +14,7 @@
 #include "braid/layers/linear.h"
 #include "braid/layers/mp_group.h"
 #include "braid/layers/rms_norm.h"
+#include "braid/layers/savings.h"
 
 namespace braid::layers {
 
@@ -42,6 +43,7 @@ class Mlp final : public Layer {
     int64_t hidden = 0;        ///< H
     int64_t intermediate = 0;  ///< I
     double norm_eps = 1e-6;
+    Savings savings = {};  ///< early_gradients: of down
     Placement place = {};
   };
   /// Throws ConfigError unless the ranks of the mp group divide I.
@@ -51,6 +53,7 @@ class Mlp final : public Layer {
   at::Tensor forward(const at::Tensor& x, Saved* saved) override;
   void begin_forward(const at::Tensor& x, Saved& saved) override;
   at::Tensor end_forward(Saved& saved) override;
+  void recompute(const at::Tensor& x, Saved& saved) override;  ///< up to the product of gate and up
   at::Tensor backward_input(const at::Tensor& dy, Saved& saved) override;
   void begin_backward_input(const at::Tensor& dy, Saved& saved) override;
   at::Tensor end_backward_input(Saved& saved) override;
@@ -62,9 +65,12 @@ class Mlp final : public Layer {
  private:
   /// F up to the sum that is added to x, which is started.
   PendingRows begin_output(const at::Tensor& x, MlpSaved* kept);
+  /// The product of gate and up. What B and W need is kept unless `kept` is null.
+  at::Tensor gate_and_up(const at::Tensor& x, MlpSaved* kept);
   void begin_down(const at::Tensor& dy_TH, MlpSaved& kept);
   void begin_gate_up(const at::Tensor& dy, MlpSaved& kept);
 
+  Savings savings_;
   MpGroup mp_;
   RmsNorm norm_;
   Linear gate_up_;

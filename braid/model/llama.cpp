@@ -66,6 +66,77 @@ class SharedRope {
   kernels::RopeTable table_;
 };
 
+/// " (early gradients)".
+std::string suffix_of(const layers::Savings& savings) {
+  if (savings == layers::Savings{}) return {};
+  if (!savings.early_gradients) return " (core recomputed)";
+  return savings.recomputes_core ? " (core recomputed, early gradients)" : " (early gradients)";
+}
+
+layers::Savings both(const layers::Savings& a, const layers::Savings& b) {
+  return {.recomputes_core = a.recomputes_core || b.recomputes_core,
+          .early_gradients = a.early_gradients || b.early_gradients};
+}
+
+/// The attention of the decoder layer `block`.
+LayerSpec attention_spec(const ModelConfig& config, const std::string& block,
+                         const std::shared_ptr<SharedRope>& rope, bool may_begin_stage,
+                         const layers::Savings& savings = {}) {
+  using Shape = cost::MicrobatchShape;
+  return {.name = block + ".self_attn",
+          .kind = "attention" + suffix_of(savings),
+          .may_begin_stage = may_begin_stage,
+          .block = block,
+          .is_attention = true,
+          .make =
+              [=](const Placement& place) {
+                return std::make_unique<layers::Attention>(
+                    layers::Attention::Options{.name = block,
+                                               .hidden = config.hidden_size,
+                                               .heads = config.num_attention_heads,
+                                               .key_value_heads = config.num_key_value_heads,
+                                               .head_dim = config.head_dim,
+                                               .norm_eps = config.rms_norm_eps,
+                                               .rope = rope->on(place.device),
+                                               .savings = savings,
+                                               .place = place});
+              },
+          .work = [=](const Shape& shape) { return attention_work(config, shape, savings); },
+          .saved_bytes = [=](const Shape& shape) { return attention_saved_bytes(config, shape, savings); },
+          .messages = [=](const Shape& shape) { return attention_messages(config, shape, savings); },
+          .saving =
+              [=](const layers::Savings& more) {
+                return attention_spec(config, block, rope, may_begin_stage, both(savings, more));
+              }};
+}
+
+/// The MLP of the decoder layer `block`.
+LayerSpec mlp_spec(const ModelConfig& config, const std::string& block, const layers::Savings& savings = {}) {
+  using Shape = cost::MicrobatchShape;
+  return {.name = block + ".mlp",
+          .kind = "mlp" + suffix_of(savings),
+          .may_begin_stage = false,
+          .block = block,
+          .make =
+              [=](const Placement& place) {
+                return std::make_unique<layers::Mlp>(
+                    layers::Mlp::Options{.name = block,
+                                         .hidden = config.hidden_size,
+                                         .intermediate = config.intermediate_size,
+                                         .norm_eps = config.rms_norm_eps,
+                                         .savings = savings,
+                                         .place = place});
+              },
+          .work = [=](const Shape& shape) { return mlp_work(config, shape, savings); },
+          .saved_bytes = [=](const Shape& shape) { return mlp_saved_bytes(config, shape, savings); },
+          .messages = [=](const Shape& shape) { return mlp_messages(config, shape, savings); },
+          .saving =
+              [=](const layers::Savings& more) {
+                return mlp_spec(config, block,
+                                {.early_gradients = savings.early_gradients || more.early_gradients});
+              }};
+}
+
 }  // namespace
 
 layers::ModelSpec llama_spec(const ModelConfig& config) {
@@ -88,40 +159,8 @@ layers::ModelSpec llama_spec(const ModelConfig& config) {
   const auto rope = std::make_shared<SharedRope>(config);
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     const std::string name = cat("model.layers.", layer);
-    specs.push_back(
-        {.name = name + ".self_attn",
-         .kind = "attention",
-         .may_begin_stage = layer > 0,
-         .make =
-             [config, name, rope](const Placement& place) {
-               return std::make_unique<layers::Attention>(
-                   layers::Attention::Options{.name = name,
-                                              .hidden = config.hidden_size,
-                                              .heads = config.num_attention_heads,
-                                              .key_value_heads = config.num_key_value_heads,
-                                              .head_dim = config.head_dim,
-                                              .norm_eps = config.rms_norm_eps,
-                                              .rope = rope->on(place.device),
-                                              .place = place});
-             },
-         .work = [config](const Shape& shape) { return attention_work(config, shape); },
-         .saved_bytes = [config](const Shape& shape) { return attention_saved_bytes(config, shape); },
-         .messages = [config](const Shape& shape) { return attention_messages(config, shape); }});
-    specs.push_back({.name = name + ".mlp",
-                     .kind = "mlp",
-                     .may_begin_stage = false,
-                     .make =
-                         [config, name](const Placement& place) {
-                           return std::make_unique<layers::Mlp>(
-                               layers::Mlp::Options{.name = name,
-                                                    .hidden = config.hidden_size,
-                                                    .intermediate = config.intermediate_size,
-                                                    .norm_eps = config.rms_norm_eps,
-                                                    .place = place});
-                         },
-                     .work = [config](const Shape& shape) { return mlp_work(config, shape); },
-                     .saved_bytes = [config](const Shape& shape) { return mlp_saved_bytes(config, shape); },
-                     .messages = [config](const Shape& shape) { return mlp_messages(config, shape); }});
+    specs.push_back(attention_spec(config, name, rope, layer > 0));
+    specs.push_back(mlp_spec(config, name));
   }
   specs.push_back({.name = "lm_head",
                    .kind = "head",

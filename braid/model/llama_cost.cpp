@@ -55,21 +55,29 @@ cost::LayerWork embedding_work(const ModelConfig& model, const cost::MicrobatchS
 
 // A norm and a residual sum, six passes over H each including their gradients; RoPE in place, in both
 // directions. Products: q, k, v and o, then q k^T and its product with v.
-cost::LayerWork attention_work(const ModelConfig& model, const cost::MicrobatchShape& shape) {
+cost::LayerWork attention_work(const ModelConfig& model, const cost::MicrobatchShape& shape,
+                               const layers::Savings& savings) {
   require<ConfigError>(shape.sequence_tokens >= 1, "a sequence must have at least 1 token, got ",
                        shape.sequence_tokens);
   const Sizes n = sizes_of(model, shape);
+  const double core = 2 * number(n.queries()) * number(shape.sequence_tokens + 1);
   return {
-      .forward_flops = 4 * number(n.hidden) * number(n.queries() + n.keys()) +
-                       2 * number(n.queries()) * number(shape.sequence_tokens + 1),
+      .forward_flops = 4 * number(n.hidden) * number(n.queries() + n.keys()) + core,
+      .output_flops = 2 * number(n.hidden) * number(n.queries()),
+      .recomputed_flops = savings.recomputes_core ? core : 0,
+      .early_gradient_flops =
+          savings.early_gradients ? 2 * number(n.hidden) * number(n.queries() + 2 * n.keys()) : 0,
       .activation_elements = 12 * number(n.hidden) * own_rows(shape) + 4 * number(n.queries() + n.keys())};
 }
 
 // A norm and a residual sum; SwiGLU reads gate and up and writes their product, and backward reads the three
 // and writes two.
-cost::LayerWork mlp_work(const ModelConfig& model, const cost::MicrobatchShape& shape) {
+cost::LayerWork mlp_work(const ModelConfig& model, const cost::MicrobatchShape& shape,
+                         const layers::Savings& savings) {
   const Sizes n = sizes_of(model, shape);
   return {.forward_flops = 6 * number(n.hidden) * number(n.intermediate),
+          .output_flops = 2 * number(n.hidden) * number(n.intermediate),
+          .early_gradient_flops = savings.early_gradients ? 2 * number(n.hidden) * number(n.intermediate) : 0,
           .activation_elements = 12 * number(n.hidden) * own_rows(shape) + 8 * number(n.intermediate)};
 }
 
@@ -87,29 +95,36 @@ cost::SavedBytes embedding_saved_bytes(const ModelConfig& model, const cost::Mic
           .backward_to_weight = tokens + shape.own_tokens() * model.hidden_size * shape.element_bytes};
 }
 
-cost::SavedBytes attention_saved_bytes(const ModelConfig& model, const cost::MicrobatchShape& shape) {
+cost::SavedBytes attention_saved_bytes(const ModelConfig& model, const cost::MicrobatchShape& shape,
+                                       const layers::Savings& savings) {
   const Sizes n = sizes_of(model, shape);
-  const int64_t mixed = n.queries();
-  const int64_t qkv = mixed + 2 * n.keys();
-  const int64_t elements = shape.own_tokens() * 2 * n.hidden + shape.tokens() * (qkv + mixed);
+  const int64_t rows = shape.own_tokens() * n.hidden;
+  const int64_t mixed = shape.tokens() * n.queries();
+  const int64_t qkv = shape.tokens() * (n.queries() + 2 * n.keys());
+  const bool keeps_core = !savings.recomputes_core;
   return {// x, its norm, qkv and the heads' output; 1 / rms of each row and the softmax's log-sum-exp of each
           // row and head.
-          .forward_to_backward = elements * shape.element_bytes +
-                                 (shape.own_tokens() + shape.tokens() * n.heads) * shape.wide_element_bytes,
-          // The two products' inputs (the norm, the heads' output) and output gradients, and the norm's
-          // weight gradient.
-          .backward_to_weight = elements * shape.element_bytes + n.hidden * shape.wide_element_bytes};
+          .forward_to_backward =
+              (2 * rows + qkv + (keeps_core ? mixed : 0)) * shape.element_bytes +
+              (shape.own_tokens() + (keeps_core ? shape.tokens() * n.heads : 0)) * shape.wide_element_bytes,
+          // o's input and output gradient; the projections'; the norm's weight gradient.
+          .backward_to_weight =
+              (rows + mixed + (savings.early_gradients ? 0 : rows + qkv)) * shape.element_bytes +
+              n.hidden * shape.wide_element_bytes};
 }
 
-cost::SavedBytes mlp_saved_bytes(const ModelConfig& model, const cost::MicrobatchShape& shape) {
+cost::SavedBytes mlp_saved_bytes(const ModelConfig& model, const cost::MicrobatchShape& shape,
+                                 const layers::Savings& savings) {
   const Sizes n = sizes_of(model, shape);
-  const int64_t rows = shape.own_tokens() * 2 * n.hidden;
+  const int64_t rows = shape.own_tokens() * n.hidden;
+  const int64_t features = shape.tokens() * n.intermediate;
   return {// x, its norm, gate and up; 1 / rms of each row.
-          .forward_to_backward = (rows + shape.tokens() * 2 * n.intermediate) * shape.element_bytes +
-                                 shape.own_tokens() * shape.wide_element_bytes,
-          // The norm, the activation, dy and the gradient of gate and up; the norm's weight gradient.
-          .backward_to_weight = (rows + shape.tokens() * 3 * n.intermediate) * shape.element_bytes +
-                                n.hidden * shape.wide_element_bytes};
+          .forward_to_backward =
+              (2 * rows + 2 * features) * shape.element_bytes + shape.own_tokens() * shape.wide_element_bytes,
+          // Gate and up's input and output gradient; down's; the norm's weight gradient.
+          .backward_to_weight =
+              (rows + 2 * features + (savings.early_gradients ? 0 : rows + features)) * shape.element_bytes +
+              n.hidden * shape.wide_element_bytes};
 }
 
 cost::SavedBytes head_saved_bytes(const ModelConfig& model, const cost::MicrobatchShape& shape) {

@@ -44,15 +44,16 @@ class Rows {
 };
 
 /// Of either half of a decoder layer: a column-parallel product, then a row-parallel one.
-MpMessages half_messages(const ModelConfig& model, const MicrobatchShape& shape) {
+MpMessages half_messages(const ModelConfig& model, const MicrobatchShape& shape, int gathered_in_weight) {
   MpMessages messages;
   if (shape.mp_degree == 1) return messages;
   const Rows rows(model, shape);
   rows.gather(messages.forward);
   rows.sum(messages.forward);
+  rows.gather(messages.recompute);
   rows.gather(messages.backward_input);  // dy
   rows.sum(messages.backward_input);
-  rows.gather(messages.backward_weight, 2);  // dy and the norm's output
+  rows.gather(messages.backward_weight, gathered_in_weight);  // dy, the norm's output
   rows.gather(messages.backward, 2);
   rows.sum(messages.backward);
   return messages;
@@ -70,12 +71,18 @@ MpMessages embedding_messages(const ModelConfig& model, const MicrobatchShape& s
   return messages;
 }
 
-MpMessages attention_messages(const ModelConfig& model, const MicrobatchShape& shape) {
-  return half_messages(model, shape);
+MpMessages attention_messages(const ModelConfig& model, const MicrobatchShape& shape,
+                              const layers::Savings& savings) {
+  MpMessages messages = half_messages(model, shape, savings.early_gradients ? 1 : 2);
+  if (savings.early_gradients && shape.mp_degree > 1) {
+    Rows(model, shape).gather(messages.backward_input);  // the norm's output
+  }
+  return messages;
 }
 
-MpMessages mlp_messages(const ModelConfig& model, const MicrobatchShape& shape) {
-  return half_messages(model, shape);
+MpMessages mlp_messages(const ModelConfig& model, const MicrobatchShape& shape,
+                        const layers::Savings& savings) {
+  return half_messages(model, shape, savings.early_gradients ? 1 : 2);
 }
 
 MpMessages head_messages(const ModelConfig& model, const MicrobatchShape& shape) {

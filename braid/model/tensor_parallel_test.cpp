@@ -10,6 +10,7 @@
 #include "braid/comm/testing.h"
 #include "braid/config/presets.h"
 #include "braid/layers/mp_testing.h"
+#include "braid/layers/recomputed.h"
 #include "braid/layers/testing.h"
 #include "braid/model/initialise.h"
 #include "braid/model/llama.h"
@@ -62,12 +63,37 @@ cost::MicrobatchShape shape_of(const Case& c, int32_t mp_index) {
           .sequence_parallel = c.sequence_parallel};
 }
 
+enum class Recompute { kNothing, kCores, kAttentions, kDecoderLayers };
+enum class Gradients { kInWeight, kEarly };
+
+/// The small Llama's layers, of which some recompute.
+std::vector<layers::LayerSpec> specs_of(Recompute recompute, Gradients gradients = Gradients::kInWeight) {
+  const layers::ModelSpec model = llama_spec(small_llama());
+  std::vector<layers::LayerSpec> specs;
+  for (const layers::LayerSpec& of_model : model.layers) {
+    const bool is_early = gradients == Gradients::kEarly && of_model.saving;
+    const layers::LayerSpec spec = is_early ? of_model.saving({.early_gradients = true}) : of_model;
+    specs.push_back(spec);
+    if (recompute == Recompute::kDecoderLayers && of_model.kind == "mlp") {
+      const layers::LayerSpec attention = specs[specs.size() - 2];
+      specs.resize(specs.size() - 2);
+      specs.push_back(layers::recomputed_spec({attention, spec}, model.hidden));
+    }
+    if (!spec.is_attention) continue;
+    if (recompute == Recompute::kCores) specs.back() = spec.saving({.recomputes_core = true});
+    if (recompute == Recompute::kAttentions) specs.back() = layers::recomputed_spec({spec}, model.hidden);
+  }
+  return specs;
+}
+
 /// A model with its initial weights.
 struct Model {
   std::vector<layers::LayerSpec> specs;
   std::vector<std::unique_ptr<Layer>> layers;
 
-  Model(const Placement& place, at::ScalarType dtype) : specs(llama_spec(small_llama()).layers) {
+  Model(const Placement& place, at::ScalarType dtype, Recompute recompute = Recompute::kNothing,
+        Gradients gradients = Gradients::kInWeight)
+      : specs(specs_of(recompute, gradients)) {
     for (const layers::LayerSpec& spec : specs) layers.push_back(layers::make_layer(spec, place));
     const std::vector<tensor::LayerParameters> by_layer = layers::parameters_by_layer(layers, specs);
     tensor::allocate_segments(tensor::lay_out_segments(by_layer, {}, 4), dtype);
@@ -161,10 +187,10 @@ TEST_P(TensorParallelLlama, NumbersOfOneRankBytesAndMessagesOfTheFormulas) {
     const Placement place = {
         .mp_index = world.rank, .mp_degree = c.mp, .sequence_parallel = c.sequence_parallel, .mp = &mp};
     const cost::MicrobatchShape shape = shape_of(c, world.rank);
-    Model model(place, c.dtype);
     comm::CollectiveTraffic before;
+    std::vector<layers::LayerSpec> specs;
     const Observer check = [&](size_t i, const std::string& method, const Saved& saved) {
-      const layers::LayerSpec& spec = model.specs[i];
+      const layers::LayerSpec& spec = specs[i];
       SCOPED_TRACE(::testing::Message() << spec.name << " after " << method << " on rank " << world.rank);
       comm::CollectiveTraffic traffic = mp.traffic() - before;
       before = mp.traffic();
@@ -182,15 +208,28 @@ TEST_P(TensorParallelLlama, NumbersOfOneRankBytesAndMessagesOfTheFormulas) {
         EXPECT_EQ(saved.bytes(), 0);
       }
     };
-    const Result split = train(model, c, Backward::kSplit, check);
-    Model again(place, c.dtype);
-    const Result fused = train(again, c, Backward::kFused, check);
-    EXPECT_EQ(fused.loss, split.loss);
-    for (size_t i = 0; i < split.parameters.size(); ++i) {
-      EXPECT_TRUE(at::equal(fused.parameters[i].main_grad, split.parameters[i].main_grad))
-          << split.parameters[i].name;
+    Result& first = of_ranks[static_cast<size_t>(world.rank)];
+    for (const Recompute recompute :
+         {Recompute::kNothing, Recompute::kCores, Recompute::kAttentions, Recompute::kDecoderLayers}) {
+      for (const auto& [backward, gradients] : {std::pair(Backward::kSplit, Gradients::kInWeight),
+                                                {Backward::kFused, Gradients::kInWeight},
+                                                {Backward::kSplit, Gradients::kEarly},
+                                                {Backward::kFused, Gradients::kEarly}}) {
+        SCOPED_TRACE(::testing::Message() << "recomputation " << static_cast<int>(recompute)
+                                          << (backward == Backward::kSplit ? ", split" : ", fused")
+                                          << (gradients == Gradients::kEarly ? ", early" : ""));
+        Model model(place, c.dtype, recompute, gradients);
+        specs = model.specs;
+        const Result result = train(model, c, backward, check);
+        if (first.parameters.empty()) first = result;
+        EXPECT_EQ(result.loss, first.loss);
+        ASSERT_EQ(result.parameters.size(), first.parameters.size());
+        for (size_t i = 0; i < first.parameters.size(); ++i) {
+          EXPECT_TRUE(at::equal(result.parameters[i].main_grad, first.parameters[i].main_grad))
+              << first.parameters[i].name;
+        }
+      }
     }
-    of_ranks[static_cast<size_t>(world.rank)] = split;
   });
 
   // In float64; as in layers/tensor_parallel_test.cpp, through six layers one after another: two halves of
@@ -271,6 +310,24 @@ TEST(LlamaMessages, TheHeadExchangesStatisticsBlockByBlock) {
   EXPECT_EQ(messages.forward, want);
   EXPECT_EQ(messages.backward_input, comm::CollectiveTraffic());
   EXPECT_EQ(messages.backward_weight, comm::CollectiveTraffic());
+}
+
+TEST(LlamaMessages, ADecoderLayerComputedAgainRepeatsTheSumWithin) {
+  const cost::MicrobatchShape shape = {.sequences = 1, .sequence_tokens = 8, .mp_degree = 2};
+  const auto sums_of = [&](Recompute recompute) {
+    int64_t sum = 0;
+    for (const layers::LayerSpec& spec : specs_of(recompute)) {
+      const MpMessages messages = spec.messages(shape);
+      EXPECT_EQ(messages.backward_weight, comm::CollectiveTraffic());
+      for (const auto& [kind, tally] : messages.backward_input.tallies) sum += tally.count;
+    }
+    return sum;
+  };
+  const int64_t layers = small_llama().num_hidden_layers;
+  EXPECT_EQ(sums_of(Recompute::kNothing), 2 * layers) << "of the gradients of the two halves' inputs";
+  EXPECT_EQ(sums_of(Recompute::kCores), 2 * layers);
+  EXPECT_EQ(sums_of(Recompute::kAttentions), 2 * layers);
+  EXPECT_EQ(sums_of(Recompute::kDecoderLayers), 3 * layers) << "and between the halves";
 }
 
 TEST(LlamaMessages, SequenceParallelismMovesTheBytesOfAllReduces) {
