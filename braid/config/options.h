@@ -111,6 +111,7 @@ struct PretrainOptions {
   std::string refined_recompute;
   std::vector<int64_t> no_recompute_layers;
   int64_t pp_recompute_interval = 1;
+  bool early_weight_gradients = false;
 
   // Run
   bool do_train = false;

@@ -143,14 +143,15 @@ void add_other_parallelism(Table& table) {
 }
 
 void add_recompute(Table& table) {
-  table.add("recompute", &P::recompute,
-            {.help = "Recompute activations in the backward pass instead of keeping them.",
-             .supported = {"false"},
-             .missing = "recomputation"});
-  table.add("recompute_granularity", &P::recompute_granularity,
-            {.help = "What is recomputed: whole decoder layers (full), attention with its projections "
-                     "(full_attn) or without (core_attn).",
-             .choices = {"full", "full_attn", "core_attn"}});
+  table.add(
+      "recompute", &P::recompute,
+      {.help = "Recompute activations in the backward pass instead of keeping them; with every schedule."});
+  table.add(
+      "recompute_granularity", &P::recompute_granularity,
+      {.help = "What is recomputed: whole decoder layers (full), attention with its projections "
+               "(full_attn) or without (core_attn); or of each decoder layer the least with which its rank "
+               "keeps schedule_memory_limit (auto).",
+       .choices = {"full", "full_attn", "core_attn", "auto"}});
   table.add("no_recompute_layers", &P::no_recompute_layers,
             {.help = "Decoder layers, counted from 0, that are not recomputed.", .range = kNotNegative});
   table.add("refined_recompute", &P::refined_recompute,
@@ -162,6 +163,11 @@ void add_recompute(Table& table) {
              .range = kNotNegative,
              .supported = {"1"},
              .missing = "recomputation of several layers together"});
+  table.add(
+      "early_weight_gradients", &P::early_weight_gradients,
+      {.help = "Schedules that split the backward pass (ZBH1 and others) compute the weight gradients of "
+               "q, k, v and of the MLP's second product in B, so that about half as much is kept for W. B "
+               "becomes longer and W shorter: see docs/pretrain.md. Results do not depend on it."});
 }
 
 void add_checkpoints(Table& table) {

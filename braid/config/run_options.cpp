@@ -36,6 +36,12 @@ schedule::Schedule read_schedule(const PretrainOptions& options, const std::stri
 
 Recomputation recomputation_of(const PretrainOptions& options) {
   if (!options.recompute) return Recomputation::kNone;
+  if (options.recompute_granularity == "auto") {
+    if (!options.do_train && !is_dry_run(options)) return Recomputation::kNone;
+    require<ConfigError>(options.schedule_memory_limit.has_value(),
+                         "--recompute_granularity auto chooses by --schedule_memory_limit: set it");
+    return Recomputation::kAuto;
+  }
   if (options.recompute_granularity == "core_attn") return Recomputation::kCoreAttention;
   return options.recompute_granularity == "full_attn" ? Recomputation::kFullAttention : Recomputation::kFull;
 }
@@ -89,7 +95,8 @@ Strategy strategy_of(const PretrainOptions& options, std::optional<int64_t> worl
   if (options.do_train || is_dry_run(options)) strategy.memory_limit_bytes = options.schedule_memory_limit;
   if (options.enable_send_recv_overlap) strategy.receives = schedule::ReceivePosting::kEarly;
   strategy.recompute = recomputation_of(options);
-  if (options.recompute) strategy.no_recompute_layers = options.no_recompute_layers;
+  if (strategy.recompute != Recomputation::kNone) strategy.no_recompute_layers = options.no_recompute_layers;
+  strategy.early_weight_gradients = options.early_weight_gradients;
   validate(strategy);
   return strategy;
 }

@@ -58,6 +58,7 @@ TEST(RunOptions, EveryOptionArrives) {
   o.recompute = true;
   o.recompute_granularity = "core_attn";
   o.no_recompute_layers = {1, 5};
+  o.early_weight_gradients = true;
   o.data_parallel_degree = 5;
   o.pipeline_parallel_degree = 4;
   o.pipeline_schedule_mode = "VPP";
@@ -91,6 +92,7 @@ TEST(RunOptions, EveryOptionArrives) {
                    .offload_dir = "slow",
                    .recompute = Recomputation::kCoreAttention,
                    .no_recompute_layers = {1, 5},
+                   .early_weight_gradients = true,
                    .chunks_per_rank = 2,
                    .schedule_mode = "VPP",
                    .durations = expected_durations,
@@ -173,6 +175,14 @@ TEST(RunOptions, PrecisionRecomputationAndBuffers) {
   EXPECT_EQ(run_options(o).strategy.recompute, Recomputation::kFull);
   o.recompute_granularity = "full_attn";
   EXPECT_EQ(run_options(o).strategy.recompute, Recomputation::kFullAttention);
+  o.recompute_granularity = "auto";
+  EXPECT_EQ(run_options(o).strategy.recompute, Recomputation::kNone) << "do_train is off";
+  o.do_train = true;
+  EXPECT_THAT([&] { run_options(o); },
+              ::testing::ThrowsMessage<ConfigError>(
+                  "--recompute_granularity auto chooses by --schedule_memory_limit: set it"));
+  o.schedule_memory_limit = 1000;
+  EXPECT_EQ(run_options(o).strategy.recompute, Recomputation::kAuto);
   o.segment_broadcast_mb = 1e-300;
   EXPECT_EQ(run_options(o).strategy.segment_bytes, 1);
   o.segment_broadcast_mb = 1e300;

@@ -22,6 +22,13 @@ void validate(const Strategy& strategy) {
   errors.check(strategy.no_recompute_layers.empty() || strategy.recompute != Recomputation::kNone,
                "Strategy::no_recompute_layers names layers that are not recomputed, but recompute is kNone: "
                "no layer is");
+  errors.check(strategy.recompute != Recomputation::kAuto || strategy.memory_limit_bytes.has_value(),
+               "Strategy::recompute is kAuto, which chooses by memory_limit_bytes: set it");
+  errors.check(
+      !strategy.early_weight_gradients || strategy.mesh.sharding == 1 ||
+          strategy.reduce_timing() == ReduceTiming::kStep,
+      "Strategy::early_weight_gradients adds up gradients of several microbatches at a time, but they "
+      "are reduced after each: set sharding_reduce to kStep, or sharding_stage to 0 or 1");
   for (const int64_t layer : strategy.no_recompute_layers) {
     errors.check(layer >= 0, "Strategy::no_recompute_layers counts layers from 0, got ", layer);
   }

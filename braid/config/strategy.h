@@ -25,6 +25,7 @@ enum class Recomputation : uint8_t {
   kCoreAttention,  ///< attention without its projections: softmax(QK^T)V
   kFullAttention,  ///< attention with its projections
   kFull,           ///< the whole decoder layer
+  kAuto,           ///< of each decoder layer the least with which its rank keeps memory_limit_bytes
 };
 
 /// Switches the strands of parallelism on and off, each alone: an axis of degree 1 is off. The comments give
@@ -43,6 +44,9 @@ struct Strategy {
 
   Recomputation recompute = Recomputation::kNone;
   std::vector<int64_t> no_recompute_layers;  ///< decoder layers, counted from 0, that keep what they compute
+  /// A backward that is split (B and W apart) computes some weight gradients in B, so that less is kept for
+  /// W.
+  bool early_weight_gradients = false;
 
   int32_t chunks_per_rank = 1;
   std::string schedule_mode = "1F1B";          ///< one of schedule::modes()

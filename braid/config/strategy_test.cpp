@@ -54,6 +54,10 @@ TEST(Strategy, EachFieldIsCheckedAndAllErrorsComeAtOnce) {
   EXPECT_EQ(error_of({.offload_dir = "d"}), "Strategy::offload_dir is 'd', but offloads_optimizer is false");
   EXPECT_THAT(error_of({.chunks_per_rank = 0}), HasSubstr("Strategy::chunks_per_rank must be >= 1, got 0"));
   EXPECT_THAT(error_of({.segment_bytes = 0}), HasSubstr("Strategy::segment_bytes must be >= 1, got 0"));
+  EXPECT_THAT(error_of({.recompute = Recomputation::kAuto}),
+              HasSubstr("chooses by memory_limit_bytes: set it"));
+  EXPECT_THAT(error_of({.mesh = {.sharding = 2}, .sharding_stage = 2, .early_weight_gradients = true}),
+              HasSubstr("early_weight_gradients adds up gradients of several microbatches at a time"));
   EXPECT_THAT(error_of({.no_recompute_layers = {1}}), HasSubstr("but recompute is kNone"));
   EXPECT_THAT(error_of({.recompute = Recomputation::kFull, .no_recompute_layers = {1, -2}}),
               HasSubstr("counts layers from 0, got -2"));
