@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <set>
 
@@ -107,6 +108,8 @@ std::vector<config::Strategy> many_strategies() {
         if (mesh.pp == 1) strategy.schedule_mode = "1F1B";
         strategy.sequence_parallel = mesh.mp > 1 && all.size() % 2 == 1;
         strategy.offloads_optimizer = all.size() % 4 >= 2;
+        strategy.recompute = static_cast<config::Recomputation>((all.size() + all.size() / 4) % 4);
+        strategy.early_weight_gradients = all.size() % 3 != 0 && timing == ReduceTiming::kStep;
         all.push_back(strategy);
       }
     }
@@ -118,6 +121,7 @@ TEST(DataAxesPlan, BytesAndMessagesAreThoseOfThePlan) {
   tensor::install_cpu_allocator();
   const ScratchDirectory scratch;
   int number = 0;
+  std::atomic<int64_t> in_hand = 0;  // W's behind exchanges of layers that are recomputed
   for (config::Strategy& strategy : many_strategies()) {
     if (strategy.offloads_optimizer) strategy.offload_dir = scratch.path().string();
     const Case c = {.strategy = strategy, .bf16 = ++number % 2 == 0, .tied = number % 3 == 0};
@@ -140,6 +144,8 @@ TEST(DataAxesPlan, BytesAndMessagesAreThoseOfThePlan) {
       const int64_t before = tensor::memory_stats().allocated_bytes;
       Trainer trainer(options);
       const RankPlan& planned = trainer.plan().rank_at(trainer.coordinates());
+      if (strategy.recompute == config::Recomputation::kFull)
+        in_hand += schedule::count_weights_in_hand(trainer.plan().step);
       for (const std::vector<pipeline::Microbatch>& mine : steps) {
         MemoryWitness witness(trainer, before);
         const comm::CollectiveTraffic world_before = trainer.world().traffic();
@@ -163,6 +169,7 @@ TEST(DataAxesPlan, BytesAndMessagesAreThoseOfThePlan) {
       trainer.world().barrier().wait();
     });
   }
+  EXPECT_GT(in_hand, 0);
 }
 
 }  // namespace

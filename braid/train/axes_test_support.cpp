@@ -10,6 +10,7 @@
 #include "braid/comm/testing.h"
 #include "braid/model/initialise.h"
 #include "braid/model/llama.h"
+#include "braid/train/recomputation.h"
 
 namespace braid::train::axes {
 
@@ -29,6 +30,8 @@ config::ModelConfig model_config(bool tied) {
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << mesh::to_string(c.strategy.mesh) << ", " << c.strategy.schedule_mode << ", chunks "
              << c.strategy.chunks_per_rank << ", stage " << c.strategy.sharding_stage << ", "
+             << "recomputation " << name_of(c.strategy.recompute) << ", "
+             << (c.strategy.early_weight_gradients ? "early gradients, " : "")
              << (c.strategy.reduce_timing() == ReduceTiming::kStep ? "reduced once a step"
                                                                    : "each microbatch")
              << (c.bf16 ? ", bf16" : "") << (c.tied ? ", tied" : "");

@@ -84,11 +84,14 @@ TEST_P(DataAxes, MpIsOneRanksTrainingWithinRounding) {
 // With mp, too, neither the pipeline nor the stages change a bit.
 TEST_P(DataAxes, AllAxesTogetherKeepThePromises) {
   for (const bool sequence_parallel : {false, true}) {
-    const auto strategy = [&](mesh::MeshShape mesh, int32_t stage, const char* mode, int32_t chunks) {
+    using config::Recomputation;
+    const auto strategy = [&](mesh::MeshShape mesh, int32_t stage, const char* mode, int32_t chunks,
+                              Recomputation recompute = Recomputation::kNone) {
       config::Strategy result = strategy_of(mesh, stage);
       result.sequence_parallel = sequence_parallel;
       result.schedule_mode = mode;
       result.chunks_per_rank = chunks;
+      result.recompute = recompute;
       return make(result);
     };
     const auto expect_bits_of = [](const Case& c, const Result& expected) {
@@ -98,9 +101,10 @@ TEST_P(DataAxes, AllAxesTogetherKeepThePromises) {
     const Result one = run(strategy({.mp = 2, .sharding = 2}, 1, "1F1B", 1));
     expect_bits_of(strategy({.mp = 2, .sharding = 2}, 0, "1F1B", 1), one);
     expect_bits_of(strategy({.mp = 2, .sharding = 2, .pp = 2}, 1, "ZBH1", 1), one);
-    expect_bits_of(strategy({.mp = 2, .sharding = 2, .pp = 2}, 1, "VPP", 2), one);
+    expect_bits_of(strategy({.mp = 2, .sharding = 2, .pp = 2}, 1, "VPP", 2, Recomputation::kFullAttention),
+                   one);
     const Result two = run(strategy({.mp = 2, .sharding = 2}, 2, "1F1B", 1));
-    expect_bits_of(strategy({.mp = 2, .sharding = 2, .pp = 2}, 3, "ZBVPP", 2), two);
+    expect_bits_of(strategy({.mp = 2, .sharding = 2, .pp = 2}, 3, "ZBVPP", 2, Recomputation::kFull), two);
     const Case all = strategy({.mp = 2, .sharding = 2, .pp = 2, .dp = 2}, 1, "VPP", 2);
     expect_close_after_other_sums(run(all), run(on_one_rank(all)));
   }

@@ -45,6 +45,14 @@ TEST_P(Offload, ChangesNoBit) {
   }
 }
 
+TEST_P(Offload, ChangesNoBitWithRecomputation) {
+  config::Strategy strategy = strategy_of({.sharding = 2, .pp = 2}, 3);
+  strategy.schedule_mode = "ZBH1";
+  const Result expected = run(make(strategy, false));
+  strategy.recompute = config::Recomputation::kFull;
+  expect_same_bits(run(make(strategy, true)), expected);
+}
+
 /// The most that an update allocates.
 class UpdateWitness final : public pipeline::Observer {
  public:

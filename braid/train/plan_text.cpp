@@ -8,6 +8,7 @@
 #include "braid/base/text.h"
 #include "braid/schedule/simulate.h"
 #include "braid/schedule/step_interval.h"
+#include "braid/train/recomputation.h"
 
 namespace braid::train {
 namespace {
@@ -87,6 +88,28 @@ std::string stages_text(const std::vector<int32_t>& stages) {
   std::string text = stages.size() == 1 ? "stage " : "stages ";
   for (size_t i = 0; i < stages.size(); ++i) text += cat(i == 0 ? "" : ", ", stages[i]);
   return text;
+}
+
+/// "full: decoder layers 0 to 3, 6; core_attn: decoder layer 4".
+std::string recomputation_text(std::span<const config::Recomputation> of_blocks) {
+  std::string text;
+  for (const config::Recomputation kind :
+       {config::Recomputation::kFull, config::Recomputation::kFullAttention,
+        config::Recomputation::kCoreAttention}) {
+    std::string layers;
+    for (size_t i = 0; i < of_blocks.size(); ++i) {
+      if (of_blocks[i] != kind) continue;
+      const size_t begin = i;
+      while (i + 1 < of_blocks.size() && of_blocks[i + 1] == kind) ++i;
+      layers += cat(layers.empty() ? "" : ", ", begin);
+      if (i > begin) layers += cat(i == begin + 1 ? ", " : " to ", i);
+    }
+    if (layers.empty()) continue;
+    const auto count = std::ranges::count(of_blocks, kind);
+    text +=
+        cat(text.empty() ? "" : "; ", name_of(kind), ": decoder ", count == 1 ? "layer " : "layers ", layers);
+  }
+  return text.empty() ? "none" : text;
 }
 
 std::string size_text(int64_t bytes) { return bytes_text(static_cast<uint64_t>(bytes)); }
@@ -238,6 +261,9 @@ std::vector<std::string> plan_text(const RunPlan& plan) {
                         training.microbatch_sequences, " x ", training.sequence_tokens, " tokens a step, ",
                         counted(plan.samples_per_step(), "sample"), " a step"));
     lines.push_back(step_text(plan));
+    if (!plan.recompute.empty()) {
+      lines.push_back("recomputed in the backward pass: " + recomputation_text(plan.recompute));
+    }
   }
   for (const auto& [index, name] : shown_ranks(plan)) {
     const RankPlan& mine = plan.ranks[index];
@@ -300,6 +326,8 @@ std::string plan_json(const RunPlan& plan) {
                      {"collectives", std::move(collectives)}});
   }
   const mesh::MeshShape& mesh = plan.strategy.mesh;
+  Json recompute = Json::array();
+  for (const config::Recomputation of_block : plan.recompute) recompute.push_back(name_of(of_block));
   const Json json = {
       {"parameters", parameters_of_model(plan)},
       {"precision", precision_name(plan.training.precision)},
@@ -314,6 +342,8 @@ std::string plan_json(const RunPlan& plan) {
         {"bubble_rate", step.bubble_rate}}},
       {"sharding_stage", plan.strategy.sharding_stage},
       {"all_gather_bytes", mesh.world_size() > 1 ? 8 * kStepExchangeNumel : 0},
+      {"recompute", std::move(recompute)},  // of each decoder layer
+      {"early_weight_gradients", plan.strategy.early_weight_gradients},
       {"kinds_of_unknown_memory", plan.kinds_of_unknown_memory},
       {"ranks", std::move(ranks)}};
   return json.dump();

@@ -16,6 +16,7 @@
 #include "braid/schedule/memory.h"
 #include "braid/tensor/memory.h"
 #include "braid/train/memory_test_support.h"
+#include "braid/train/recomputation.h"
 #include "braid/train/trainer.h"
 
 namespace braid::train {
@@ -123,7 +124,10 @@ TEST_P(PlannedMemoryOf, EverythingIsHeldToTheByteAfterEveryActionOfEverySchedule
   for (const schedule::Mode& mode : schedule::modes()) {
     for (const int32_t chunks : {1, 2}) {
       if (mode.chunks && *mode.chunks != chunks) continue;
+      const auto recompute = static_cast<config::Recomputation>((schedules + pp + (bf16 ? 1 : 0)) % 4);
       const config::Strategy strategy = {.mesh = {.pp = pp},
+                                         .recompute = recompute,
+                                         .early_weight_gradients = schedules % 2 == pp / 2 % 2,
                                          .chunks_per_rank = chunks,
                                          .schedule_mode = std::string(mode.name),
                                          .durations = schedule::parse_durations("1,1.2,0.8,0.1", chunks),
@@ -136,7 +140,8 @@ TEST_P(PlannedMemoryOf, EverythingIsHeldToTheByteAfterEveryActionOfEverySchedule
           .microbatches = 8,
           .precision = bf16 ? config::Precision::kBfloat16 : config::Precision::kFloat32};
       config.tie_word_embeddings = schedules % 3 == 1;
-      SCOPED_TRACE(::testing::Message() << mode.name << ", " << chunks << " chunks");
+      SCOPED_TRACE(::testing::Message()
+                   << mode.name << ", " << chunks << " chunks, recomputation " << name_of(recompute));
       ++schedules;
       comm::run_ranks(pp, [&](const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {
         run_rank({.strategy = strategy,

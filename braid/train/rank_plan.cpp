@@ -9,13 +9,7 @@
 namespace braid::train {
 namespace {
 
-void add(comm::CollectiveTraffic& sum, const comm::CollectiveTraffic& more) {
-  for (const auto& [collective, tally] : more.tallies) {
-    comm::Tally& total = sum.tallies[collective];
-    total.count += tally.count;
-    total.bytes += tally.bytes;
-  }
-}
+using layers::add_traffic;
 
 /// What a rank sends and receives over the pipeline's links in a step: an activation and a gradient for each
 /// microbatch and boundary between stages of two ranks, and a tied weight's gradient both ways.
@@ -59,10 +53,10 @@ comm::CollectiveTraffic layer_messages(const RunPlan& plan, int32_t rank, const 
                                     : groups[static_cast<size_t>(action.segment)];
     for (int64_t i = range.begin; i < range.end; ++i) {
       const layers::MpMessages messages = layers::messages_of(layers[static_cast<size_t>(i)], microbatch);
-      add(sum, action.op == schedule::Op::kForward         ? messages.forward
-               : action.op == schedule::Op::kBackward      ? messages.backward
-               : action.op == schedule::Op::kBackwardInput ? messages.backward_input
-                                                           : messages.backward_weight);
+      add_traffic(sum, action.op == schedule::Op::kForward         ? messages.forward
+                       : action.op == schedule::Op::kBackward      ? messages.backward
+                       : action.op == schedule::Op::kBackwardInput ? messages.backward_input
+                                                                   : messages.backward_weight);
     }
   };
   for (const schedule::Action& action : plan.step.ranks[static_cast<size_t>(rank)]) {
@@ -86,7 +80,7 @@ RankPlan plan_rank(const RunPlan& plan, int32_t rank, int32_t mp_index, int64_t 
   mine.tied_numel = segments.tied_numel;
   mine.collectives = segments.collectives;
   if (plan.strategy.mesh.mp > 1) {
-    add(mine.collectives[mesh::Axis::kMp], layer_messages(plan, rank, layout, microbatch));
+    add_traffic(mine.collectives[mesh::Axis::kMp], layer_messages(plan, rank, layout, microbatch));
   }
   mine.memory = {
       .weights = segments.held.weights,

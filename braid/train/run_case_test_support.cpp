@@ -19,7 +19,10 @@ namespace braid::train {
 std::ostream& operator<<(std::ostream& out, const RunCase& c) {
   return out << "pp " << c.pp << ", " << c.mode << ", m " << c.microbatches
              << (c.bf16 ? ", bf16" : ", float32") << (c.tied ? ", tied" : "")
-             << (c.overlap ? ", early receives" : "") << ", chunks " << c.chunks;
+             << (c.overlap ? ", early receives" : "") << ", chunks " << c.chunks << ", mp " << c.mp
+             << (c.sequence_parallel ? ", sequence parallel" : "")
+             << (c.recompute.empty() ? "" : ", recomputes " + c.recompute)
+             << (c.early_weight_gradients ? ", early gradients" : "");
 }
 
 // Nine layers do not divide by 2, 4 or 8: the cuts are uneven.
@@ -49,6 +52,13 @@ config::PretrainOptions options_of(const RunCase& c, const std::filesystem::path
   options.bf16 = c.bf16;
   options.segment_broadcast_mb = c.segment_broadcast_mb;
   options.segment_anchors = c.segment_anchors;
+  options.tensor_parallel_degree = c.mp;
+  options.sequence_parallel = c.sequence_parallel;
+  options.recompute = !c.recompute.empty();
+  if (options.recompute) options.recompute_granularity = c.recompute;
+  options.no_recompute_layers = c.no_recompute_layers;
+  options.early_weight_gradients = c.early_weight_gradients;
+  options.schedule_memory_limit = c.memory_limit;
   options.learning_rate = 1e-2;
   options.weight_decay = 0.1;
   options.max_grad_norm = c.max_grad_norm;
@@ -68,7 +78,7 @@ RunResult run_case(const RunCase& c) {
   const ScratchDirectory scratch;
   RunResult result;
   std::mutex mutex;
-  comm::run_ranks(c.pp, [&](const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {
+  comm::run_ranks(c.pp * c.mp, [&](const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {
     at::set_num_threads(1);
     const tensor::ArenaScope memory_of_this_rank;
     std::vector<std::string> lines;

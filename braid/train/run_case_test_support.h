@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -24,6 +25,12 @@ struct RunCase {
   double max_grad_norm = 0.5;
   double segment_broadcast_mb = 32;
   std::string segment_anchors = {};
+  int mp = 1;
+  bool sequence_parallel = false;
+  std::string recompute = {};  ///< a granularity, or empty
+  std::vector<int64_t> no_recompute_layers = {};
+  bool early_weight_gradients = false;
+  std::optional<int64_t> memory_limit = {};  ///< bytes
 };
 
 std::ostream& operator<<(std::ostream& out, const RunCase& c);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -15,50 +14,17 @@
 #include "braid/schedule/memory.h"
 #include "braid/schedule/passes/lower.h"
 #include "braid/schedule/passes/weights_in_hand.h"
-#include "braid/schedule/workload.h"
 #include "braid/train/rank_model.h"
 #include "braid/train/rank_plan.h"
+#include "braid/train/recomputation.h"
+#include "braid/train/recompute_choice.h"
+#include "braid/train/stage_times.h"
 
 namespace braid::train {
 namespace {
 
 using schedule::Seconds;
 using schedule::StageTimes;
-
-schedule::Durations measured_durations(const PartTimes& parts, const RunPlan& plan) {
-  schedule::Durations durations = {.stages = {}, .communication = parts.communication};
-  for (int32_t stage = 0; stage < std::ssize(plan.stage_layers); ++stage) {
-    StageTimes& sum = durations.stages.emplace_back(StageTimes{Seconds(0), Seconds(0), Seconds(0)});
-    for (const layers::LayerSpec& layer : plan.layers_of(stage)) {
-      const auto found = parts.kinds.find(layer.kind);
-      require<ConfigError>(found != parts.kinds.end(), "layers of kind ", layer.kind, " were not measured");
-      const StageTimes& times = found->second;
-      sum.forward += times.forward;
-      sum.backward_input += times.backward_input;
-      sum.backward_weight += times.backward_weight;
-    }
-  }
-  return durations;
-}
-
-/// F, B and W of a stage as its share of the model's matrix products, of which each does as many.
-schedule::Durations proportional_durations(const RunPlan& plan, const cost::MicrobatchShape& shape,
-                                           int32_t ranks) {
-  std::vector<double> flops;
-  for (int32_t stage = 0; stage < std::ssize(plan.stage_layers); ++stage) {
-    double& sum = flops.emplace_back(0.0);
-    for (const layers::LayerSpec& layer : plan.layers_of(stage)) {
-      sum += layers::work_of(layer, shape).forward_flops;
-    }
-  }
-  const double average = std::accumulate(flops.begin(), flops.end(), 0.0) / ranks;
-  schedule::Durations durations = {.stages = {}};
-  for (const double of_stage : flops) {
-    const Seconds share(average > 0 ? of_stage / average : 1.0);
-    durations.stages.push_back({.forward = share, .backward_input = share, .backward_weight = share});
-  }
-  return durations;
-}
 
 /// Gives F and I of the plan's schedule W's in hand, if that pays and stays within the memory limit.
 void place_weights_in_hand(RunPlan& plan) {
@@ -177,14 +143,6 @@ std::vector<tensor::Range> cut_model(const layers::ModelSpec& model, const sched
   return cut_into_stages(layers, microbatch, shape.stages());
 }
 
-void require_anchors(const config::Strategy& strategy, std::span<const layers::LayerSpec> layers) {
-  for (const std::string& anchor : strategy.segment_anchors) {
-    require<ConfigError>(std::ranges::count(layers, anchor, &layers::LayerSpec::name) > 0, "segment anchor ",
-                         anchor, ": the model has no layer ", anchor, "; its layers are ",
-                         layers.front().name, ", ", layers[1].name, ", ..., ", layers.back().name);
-  }
-}
-
 /// What each segment keeps of a microbatch.
 std::vector<std::vector<schedule::StageMemory>> segment_memory(
     const RunPlan& plan, const cost::MicrobatchShape& microbatch,
@@ -233,6 +191,88 @@ schedule::DataAxes data_axes(const config::Strategy& strategy,
   for (const std::vector<tensor::Range>& stage : groups)
     data.segments.push_back(static_cast<int32_t>(stage.size()));
   return data;
+}
+
+/// Memory, durations and the schedule of a plan that has its model and its cut.
+void arrange(RunPlan& plan, const schedule::PipelineShape& shape, const PartTimes& measured) {
+  const config::Strategy& strategy = plan.strategy;
+  add_stage_memory(plan, plan.microbatch());
+  plan.durations = durations_of(plan, measured, plan.time_source);
+  schedule::validate(plan.durations, shape);
+  if (!strategy.schedule) {
+    plan.compute = schedule::generate(strategy.schedule_mode, shape,
+                                      {.durations = plan.durations,
+                                       .memory = plan.memory_bytes,
+                                       .memory_limit = strategy.memory_limit_bytes});
+    return;
+  }
+  plan.compute = *strategy.schedule;
+  if (strategy.memory_limit_bytes) {
+    schedule::require_within(plan.compute, plan.memory_bytes, *strategy.memory_limit_bytes);
+  }
+}
+
+/// `plan` with `of_blocks` recomputed and otherwise cut like `base`, which recomputes nothing.
+RunPlan with_recomputation(const RunPlan& plan, const RunPlan& base,
+                           const std::vector<config::Recomputation>& of_blocks) {
+  RunPlan result = plan;
+  result.recompute = of_blocks;
+  result.model = recompute_blocks(base.model, of_blocks);
+  result.stage_layers.clear();
+  for (int32_t stage = 0; stage < std::ssize(base.stage_layers); ++stage) {
+    if (stage > 0) result.stage_layers.back().end = index_in(result.model, base.layers_of(stage).front());
+    const int64_t begin = stage > 0 ? result.stage_layers.back().end : 0;
+    result.stage_layers.push_back({.begin = begin, .end = std::ssize(result.model.layers)});
+  }
+  return result;
+}
+
+/// Makes of plan.recompute, where it is kAuto, the choice with which the schedule keeps the memory limit and
+/// takes the shortest time. A schedule that is arranged for times and memory may trade one for the other, so
+/// several amounts of recomputation are tried with it; of a fixed one only the least keeps the limit for
+/// nothing.
+void arrange_with_least_recomputation(RunPlan& plan, const layers::ModelSpec& model,
+                                      const schedule::PipelineShape& shape, const PartTimes& measured) {
+  RunPlan base = plan;
+  base.strategy.memory_limit_bytes.reset();
+  base.model = with_blocks_in_one_stage(model);
+  base.stage_layers = cut_model(base.model, shape, plan.microbatch());
+  arrange(base, shape, measured);
+  const bool is_fixed =
+      plan.strategy.schedule || !schedule::mode_of(plan.strategy.schedule_mode).arranges_for_times;
+  std::optional<RunPlan> best;
+  std::string reason;
+  for (const std::vector<config::Recomputation>& of_blocks :
+       recomputation_candidates(base, *plan.strategy.memory_limit_bytes, is_fixed)) {
+    RunPlan candidate = with_recomputation(plan, base, of_blocks);
+    try {
+      arrange(candidate, shape, measured);
+    } catch (const ConfigError& error) {
+      reason = error.what();
+      continue;
+    }
+    const auto time_of = [](const RunPlan& made) {
+      return schedule::simulate(made.compute, made.durations).step_time;
+    };
+    if (!best || time_of(candidate) < time_of(*best)) best = std::move(candidate);
+  }
+  require<ConfigError>(best.has_value(), "even with all that can be recomputed, ", reason);
+  plan = std::move(*best);
+}
+
+/// B of microbatches out of order would add up early gradients out of order.
+void require_backwards_in_order(const schedule::Schedule& compute) {
+  for (const std::vector<schedule::Action>& list : compute.ranks) {
+    std::vector<int32_t> next(static_cast<size_t>(compute.shape.chunks_per_rank), 0);
+    for (const schedule::Action& action : list) {
+      if (action.op != schedule::Op::kBackward && action.op != schedule::Op::kBackwardInput) continue;
+      require<ConfigError>(
+          action.microbatch == next[static_cast<size_t>(action.chunk)]++,
+          "early_weight_gradients needs the backward passes of a chunk in the order of their "
+          "microbatches, but ",
+          compute.name, " has ", to_string(action), " elsewhere");
+    }
+  }
 }
 
 }  // namespace
@@ -351,44 +391,26 @@ std::vector<tensor::Range> cut_into_stages(std::span<const layers::LayerSpec> la
 }
 
 RunPlan make_run_plan(const config::Strategy& strategy, const config::TrainingOptions& training,
-                      layers::ModelSpec model, const PartTimes& measured, c10::DeviceType device) {
+                      const layers::ModelSpec& model, const PartTimes& measured, c10::DeviceType device) {
   config::validate(strategy);
   config::validate(training);
-  require<ConfigError>(
-      strategy.recompute == config::Recomputation::kNone,
-      "this version of braid does not support recomputation: leave Strategy::recompute at kNone");
   const schedule::PipelineShape shape = shape_of(strategy, training);
-  RunPlan plan = {.strategy = strategy, .device = device, .training = training, .model = std::move(model)};
-  const cost::MicrobatchShape microbatch = plan.microbatch();
-  plan.stage_layers = cut_model(plan.model, shape, microbatch);
-  require_anchors(strategy, plan.model.layers);
-  add_stage_memory(plan, microbatch);
+  RunPlan plan = {.strategy = strategy, .device = device, .training = training};
+  const layers::ModelSpec plain = without_recomputation(strategy, model);
+  plan.recompute = recomputation_of(strategy, plain);
 
-  // 1. The schedule.
-  if (strategy.durations) {
-    plan.durations = *strategy.durations;
-    plan.time_source = TimeSource::kGiven;
-  } else if (!measured.kinds.empty()) {
-    plan.durations = measured_durations(measured, plan);
-    plan.time_source = TimeSource::kMeasured;
+  // 1. The cut and the schedule.
+  if (strategy.recompute == config::Recomputation::kAuto) {
+    arrange_with_least_recomputation(plan, plain, shape, measured);
   } else {
-    plan.durations = proportional_durations(plan, microbatch, shape.ranks);
+    plan.model = recompute_blocks(plain, plan.recompute);
+    plan.stage_layers = cut_model(plan.model, shape, plan.microbatch());
+    arrange(plan, shape, measured);
   }
-  if (strategy.mesh.mp > 1 && !strategy.durations) schedule::assume_exchanges(plan.durations);
-  schedule::validate(plan.durations, shape);
-  if (strategy.schedule) {
-    plan.compute = *strategy.schedule;
-    if (strategy.memory_limit_bytes) {
-      schedule::require_within(plan.compute, plan.memory_bytes, *strategy.memory_limit_bytes);
-    }
-  } else {
-    plan.compute = schedule::generate(strategy.schedule_mode, shape,
-                                      {.durations = plan.durations,
-                                       .memory = plan.memory_bytes,
-                                       .memory_limit = strategy.memory_limit_bytes});
-  }
-
+  plan.strategy.segment_anchors = anchors_in(plan.model, model, strategy.segment_anchors);
+  if (strategy.early_weight_gradients) require_backwards_in_order(plan.compute);
   if (strategy.mesh.mp > 1) place_weights_in_hand(plan);
+  const cost::MicrobatchShape microbatch = plan.microbatch();
 
   // 2. The end of the step, which depends on where the schedule puts the stages.
   const std::vector<PlacedParameter> parameters = parameters_of(plan);

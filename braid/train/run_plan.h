@@ -78,7 +78,8 @@ struct RunPlan {
   config::Strategy strategy;
   c10::DeviceType device = c10::kCPU;
   config::TrainingOptions training;
-  layers::ModelSpec model;
+  layers::ModelSpec model;                           ///< with recomputation
+  std::vector<config::Recomputation> recompute;      ///< of each decoder layer; empty if none is recomputed
   schedule::Schedule compute;                        ///< compute actions only
   schedule::Schedule step;                           ///< what the executor runs
   std::vector<tensor::Range> stage_layers;           ///< which of the layers each stage holds
@@ -128,9 +129,10 @@ bool needs_times(const config::Strategy& strategy);
 /// The plan of training `model` on devices of type `device`. Pure and local. A schedule that depends on times
 /// gets the strategy's, or else `measured`, or else times in proportion to FLOPs. Throws ConfigError where
 /// the schedule does not suit the pipeline or the microbatches, a limit cannot be kept, the model has too few
-/// layers, an anchor is no layer, or layers share weights in another way than two of them sharing one.
+/// layers, an anchor is no layer, recomputation cannot be carried out, or layers share weights in another way
+/// than two of them sharing one.
 RunPlan make_run_plan(const config::Strategy& strategy, const config::TrainingOptions& training,
-                      layers::ModelSpec model, const PartTimes& measured = {},
+                      const layers::ModelSpec& model, const PartTimes& measured = {},
                       c10::DeviceType device = c10::kCPU);
 
 /// The directions in which activations and gradients flow between the ranks of `schedule`, ascending.

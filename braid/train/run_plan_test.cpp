@@ -116,7 +116,8 @@ TEST(RunPlan, OptionsOutOfRangeAreRejected) {
   EXPECT_THAT(rejection({.mesh = {.mp = 2}}), HasSubstr("layer a cannot be cut across 2 ranks"));
   EXPECT_THAT(rejection({.mesh = {.sharding = 2}, .sharding_stage = 4}),
               HasSubstr("Strategy::sharding_stage must be >= 0 and <= 3, got 4"));
-  EXPECT_THAT(rejection({.recompute = config::Recomputation::kFull}), HasSubstr("Strategy::recompute"));
+  EXPECT_THAT(rejection({.recompute = config::Recomputation::kFull}),
+              HasSubstr("recomputation of full: the model has no decoder layers"));
   EXPECT_THAT(rejection({.segment_anchors = {"z"}}), HasSubstr("the model has no layer z"));
   EXPECT_THAT(rejection({.mesh = {.pp = 3}}), HasSubstr("at most 2 stages, fewer than the 3 of 3 ranks"));
   EXPECT_THAT(rejection({.durations = schedule::Durations{.stages = {{.forward = schedule::Seconds(-1)}}}}),

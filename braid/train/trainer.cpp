@@ -13,6 +13,7 @@
 #include "braid/schedule/passes/forward_only.h"
 #include "braid/train/part_times.h"
 #include "braid/train/plan_text.h"
+#include "braid/train/recomputation.h"
 
 namespace braid::train {
 namespace {
@@ -129,7 +130,7 @@ RunPlan Trainer::make_plan() {
         static_cast<bool>(options_.sample), "schedule ", options_.strategy.schedule_mode,
         " depends on how long layers take: set Strategy::durations, or Trainer::Options::sample "
         "to measure them");
-    times = measure_parts(options_.model.layers, options_.sample(),
+    times = measure_parts(layers_of_all_kinds(options_.strategy, options_.model), options_.sample(),
                           activation(options_.training.microbatch_sequences), placement(), world_);
   }
   RunPlan plan = make_run_plan(options_.strategy, options_.training, options_.model, times,

@@ -107,6 +107,30 @@ TEST(Trainer, TrainsModulesToTheSameBitsOnAnyNumberOfRanks) {
   EXPECT_EQ(numbers[3], numbers[1]);
 }
 
+TEST(Trainer, RecomputesModulesToTheSameBits) {
+  std::map<bool, std::vector<double>> numbers;
+  for (const bool recomputes : {false, true}) {
+    layers::ModelSpec model = three_layers();
+    for (size_t i = 0; i < 3; ++i) model.layers[i].block = i < 2 ? "first" : "second";
+    model.layers[1].may_begin_stage = false;
+    Trainer::Options options = options_of(2, model);
+    if (recomputes) options.strategy.recompute = config::Recomputation::kFull;
+    const auto messages = run(options, [&](Trainer& trainer) {
+      EXPECT_EQ(trainer.plan().model.layers.front().name, recomputes ? "first" : "a");
+      std::vector<double> mine;
+      for (uint64_t step = 1; step <= 5; ++step) {
+        const auto outcome = trainer.step(microbatches_of(step));
+        mine.insert(mine.end(), {outcome->loss, outcome->grad_norm});
+      }
+      mine.push_back(trainer.evaluate(microbatches_of(6)).loss);
+      if (trainer.rank() == 0) numbers[recomputes] = mine;
+    });
+    EXPECT_EQ(first_failure(messages), "all is well");
+  }
+  EXPECT_EQ(numbers[true].size(), 11u);
+  EXPECT_EQ(numbers[true], numbers[false]);
+}
+
 TEST(Trainer, RejectsMicrobatchesOfAnotherNumberOrShapeAndCarriesOn) {
   const auto messages = run(options_of(1), [](Trainer& trainer) {
     const auto rejection = [&](const std::function<void(std::vector<pipeline::Microbatch>&)>& change) {

@@ -21,6 +21,7 @@
 #include "braid/schedule/memory.h"
 #include "braid/schedule/passes/lower.h"
 #include "braid/tensor/memory.h"
+#include "braid/train/recomputation.h"
 #include "braid/train/trainer.h"
 
 namespace braid::train {
@@ -152,6 +153,27 @@ TEST(WeightsInHand, EverySplitScheduleTrainsWithTheBitsOfOneThatHasNone) {
     }
   }
   EXPECT_GT(in_hand, 200);
+}
+
+// A decoder layer that is computed again is one layer to the chunk: behind its last exchange in F and in I
+// runs W of another.
+TEST(WeightsInHand, RecomputedLayersTrainWithTheSameBits) {
+  tensor::install_cpu_allocator();
+  for (const bool sequence_parallel : {false, true}) {
+    const Result plain = run(strategy_of(1, "1F1B", 1, sequence_parallel, 1.5), 4, false);
+    config::Strategy strategy =
+        sequence_parallel ? strategy_of(2, "ZBVPP", 2, true, 1.5) : strategy_of(2, "ZBH1", 1, false, 1.5);
+    for (const config::Recomputation recompute :
+         {config::Recomputation::kCoreAttention, config::Recomputation::kFullAttention,
+          config::Recomputation::kFull}) {
+      SCOPED_TRACE(cat(strategy.schedule_mode, ", ", name_of(recompute)));
+      strategy.recompute = recompute;
+      strategy.early_weight_gradients = sequence_parallel == (recompute != config::Recomputation::kFull);
+      const Result result = run(strategy, 4, false);
+      expect_same_bits(result, plain);
+      EXPECT_GT(result.weights_in_hand, 2);
+    }
+  }
 }
 
 /// Keeps as many bytes as it is told, and notes what its chunk keeps whenever one of its methods begins: in
