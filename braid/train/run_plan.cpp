@@ -23,9 +23,6 @@
 namespace braid::train {
 namespace {
 
-using schedule::Seconds;
-using schedule::StageTimes;
-
 /// Gives F and I of the plan's schedule W's in hand, if that pays and stays within the memory limit.
 void place_weights_in_hand(RunPlan& plan) {
   schedule::Schedule placed = schedule::place_weights_in_hand(plan.compute, plan.durations);
