@@ -20,6 +20,7 @@
 #include "braid/data/tokenizer/tokenizer.h"
 #include "braid/model/llama.h"
 #include "braid/tensor/memory.h"
+#include "braid/train/plan_drawing.h"
 #include "braid/train/plan_text.h"
 #include "braid/train/pretrain.h"
 
@@ -161,6 +162,10 @@ void print_plan(const CommandContext& context, const config::PretrainCommand& co
       command.run.device == config::Device::kCpu ? c10::kCPU : c10::kCUDA);
   if (command.options.dry_run == "json") {
     context.out << train::plan_json(plan) << "\n";
+    return;
+  }
+  if (command.options.dry_run == "svg") {
+    context.out << train::draw_plan(plan, static_cast<int32_t>(command.options.ranks_per_node));
     return;
   }
   for (const std::string& line : train::plan_text(plan)) context.out << line << "\n";

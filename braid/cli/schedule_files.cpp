@@ -62,18 +62,25 @@ int schedule_draw_command(const CommandContext& context) {
   ScheduleTable table =
       file_table("braid schedule draw",
                  "Draws a schedule as SVG, to scale: one row per rank, a box per action, a W in "
-                 "hand below the action that it runs within, idle time hatched.");
+                 "hand below the action that it runs within, idle time hatched. With data ranks, what they "
+                 "exchange is below each row for as long as it is in flight, and the row shows where the "
+                 "rank waits for it.");
   add_exchange_options(table);
+  add_data_options(table);
   add_output_options(table);
   const auto parsed = parse_command(context, table);
   if (!parsed) return 0;
   const schedule::Schedule plain =
       schedule_of(parsed->options, parsed->options.mode, {.cells = kMostCellsDrawn, .purpose = "draw"});
-  const schedule::Workload workload = workload_of(parsed->options, plain.shape);
-  const schedule::Schedule schedule = with_weights_in_hand(parsed->options, plain, workload.durations);
-  write_output(context, parsed->options,
-               report::draw_svg(schedule, schedule::simulate(schedule, workload.durations),
-                                {.peaks = peaks_of(schedule, workload), .peak_unit = "memory"}));
+  schedule::Workload workload = workload_of(parsed->options, plain.shape);
+  const schedule::Schedule compute = with_weights_in_hand(parsed->options, plain, workload.durations);
+  add_data_times(parsed->options, plain.shape, workload.durations);
+  const schedule::Schedule schedule = with_data_axes(parsed->options, compute);
+  write_output(
+      context, parsed->options,
+      report::draw_svg(
+          schedule, schedule::simulate(schedule, workload.durations),
+          {.peaks = peaks_of(compute, workload), .peak_unit = "memory", .durations = workload.durations}));
   return 0;
 }
 

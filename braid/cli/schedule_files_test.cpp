@@ -55,6 +55,37 @@ TEST(ScheduleDraw, WritesWellFormedSvg) {
   EXPECT_EQ(scratch.read("mine.svg"), printed);
 }
 
+TEST(ScheduleDraw, DrawsWhatDataRanksExchange) {
+  const std::vector<std::string> plain = {"--mode", "ZBH1", "--pp", "2", "--micro", "4"};
+  const auto tips_of = [&](std::vector<std::string> data) {
+    data.insert(data.begin(), plain.begin(), plain.end());
+    const CallResult result = schedule("draw", data);
+    EXPECT_EQ(result.err, "");
+    std::vector<std::string> tips;
+    for (const auto& box : report::tipped_boxes(report::XmlReader(result.out).read()))
+      tips.push_back(box.tip);
+    return tips;
+  };
+  const auto count = [](const std::vector<std::string>& tips, std::string_view beginning) {
+    return std::ranges::count_if(tips, [&](const std::string& tip) { return tip.starts_with(beginning); });
+  };
+  const auto stage1 = tips_of(
+      {"--sharding", "stage1", "--sharding_exchange", "1,2", "--segments", "2", "--update_time", "1"});
+  EXPECT_EQ(count(stage1, "GATHER segment"), 2 * 2);
+  EXPECT_EQ(count(stage1, "REDUCE segment"), 2 * 2);
+  EXPECT_EQ(count(stage1, "UPDATE segment"), 2 * 2);
+  EXPECT_THAT(stage1, testing::Contains(HasSubstr("waiting for REDUCE segment 0, ")));
+  const auto stage2 = tips_of({"--sharding", "stage2", "--sharding_exchange", "1,2", "--segments", "2"});
+  EXPECT_EQ(count(stage2, "REDUCE segment"), 2 * 2 * 4) << "after each microbatch";
+  EXPECT_EQ(count(tips_of({"--sharding", "stage2", "--sharding_exchange", "1,2", "--segments", "2",
+                           "--sharding_reduce", "step"}),
+                  "REDUCE segment"),
+            2 * 2);
+  const auto dp = tips_of({"--dp_exchange", "1"});
+  EXPECT_EQ(count(dp, "REDUCE_DP segment"), 2 * 4);
+  EXPECT_EQ(count(dp, "GATHER"), 0);
+}
+
 struct Damage {
   std::string text;
   std::string error;

@@ -1,5 +1,6 @@
 #include "braid/cli/schedule_options.h"
 
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "braid/schedule/csv.h"
 #include "braid/schedule/generators/generate.h"
 #include "braid/schedule/memory.h"
+#include "braid/schedule/passes/lower.h"
 #include "braid/schedule/passes/weights_in_hand.h"
 
 namespace braid::cli {
@@ -22,6 +24,7 @@ constexpr std::string_view kFilePrefix = "csv:";
 
 // Leaves room for sums over many microbatches in kMemoryUnit-ths.
 constexpr double kMostMemory = 1e12;
+constexpr double kMostTime = 1e12;
 
 int64_t memory_units(double amount, int32_t chunks) {
   return static_cast<int64_t>(std::llround(amount * static_cast<double>(kMemoryUnit) / chunks));
@@ -76,6 +79,34 @@ schedule::Schedule schedule_of_file(const ScheduleOptions& options, std::string_
   }
   return schedule;
 }
+
+// What an exchange of all of a rank's segments takes, from an option.
+double exchange_time(std::string_view option, double value) {
+  require<ConfigError>(value >= 0 && value <= kMostTime, option,
+                       " must be a time between 0 and 1e12, in the unit of --times; got ", value);
+  return value;
+}
+
+// The gather and the reduction of all of a rank's segments.
+std::array<double, 2> sharding_exchange_of(const ScheduleOptions& options) {
+  if (!options.sharding_exchange) return {0, 0};
+  const std::vector<std::string> pieces = split(*options.sharding_exchange, ',');
+  require<ConfigError>(pieces.size() == 2,
+                       "--sharding_exchange must be 2 numbers (all gathers, all reductions), got ",
+                       pieces.size(), ": '", *options.sharding_exchange, "'");
+  std::array<double, 2> times{};
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const std::optional<double> number = parse_double(trim(pieces[i]));
+    require<ConfigError>(number.has_value(),
+                         "--sharding_exchange must be 2 numbers (all gathers, all reductions), as in 0.5,1; "
+                         "got '",
+                         *options.sharding_exchange, "'");
+    times[i] = exchange_time("--sharding_exchange", *number);
+  }
+  return times;
+}
+
+constexpr int32_t kDefaultSegments = 4;
 
 }  // namespace
 
@@ -137,6 +168,60 @@ void add_exchange_options(ScheduleTable& table) {
             {.help = "Run a W behind exchanges where that pays. 0: F and I wait idly, to compare."});
 }
 
+void add_data_options(ScheduleTable& table) {
+  table.group("Data ranks (those that run the same schedule on other microbatches)");
+  table.add("sharding", &S::sharding,
+            {.help = "What the ranks of a sharding axis divide, as in braid pretrain: stage0 nothing, stage1 "
+                     "optimizer states, stage2 also gradients, stage3 also weights. Unset: there is no such "
+                     "axis.",
+             .choices = {"stage0", "stage1", "stage2", "stage3"}});
+  table.add("sharding_exchange", &S::sharding_exchange,
+            {.help = "The time that gathering all of a rank's weights and reducing all of its gradients over "
+                     "the sharding axis takes: GATHER,REDUCE, in the unit of --times. Unset: 0,0."});
+  table.add("sharding_reduce", &S::sharding_reduce,
+            {.help = "Reduce gradients once a step or after each microbatch. Unset: after each microbatch "
+                     "with stage2 and stage3.",
+             .choices = {"step", "microbatch"}});
+  table.add("dp_exchange", &S::dp_exchange,
+            {.help = "There is a dp axis too, and reducing all of a rank's gradients over it takes this "
+                     "time. Unset: there is no such axis.",
+             .range = {.at_least = 0, .at_most = kMostTime}});
+  table.add("segments", &S::segments,
+            {.help = "Segments of each chunk, which are gathered and reduced one at a time. Unset: 4.",
+             .range = {.at_least = 1, .at_most = 256}});
+  table.add("update_time", &S::update_time,
+            {.help = "The time that updating all of a rank's weights takes. Unset: 0.",
+             .range = {.at_least = 0, .at_most = kMostTime}});
+}
+
+bool has_data_axes(const ScheduleOptions& options) {
+  const bool is_on = options.sharding || options.dp_exchange;
+  for (const auto& [is_given, name] :
+       {std::pair(options.sharding_exchange.has_value(), "--sharding_exchange"),
+        std::pair(options.sharding_reduce.has_value(), "--sharding_reduce")}) {
+    require<ConfigError>(!is_given || options.sharding, name,
+                         " applies to a sharding axis: pass --sharding stage1, or omit it");
+  }
+  for (const auto& [is_given, name] : {std::pair(options.segments.has_value(), "--segments"),
+                                       std::pair(options.update_time.has_value(), "--update_time")}) {
+    require<ConfigError>(!is_given || is_on, name,
+                         " applies to data ranks: pass --sharding or --dp_exchange, or omit it");
+  }
+  return is_on;
+}
+
+schedule::DataAxes data_axes_of(const ScheduleOptions& options, const schedule::PipelineShape& shape) {
+  if (!has_data_axes(options)) return {};
+  const int32_t stage = options.sharding ? options.sharding->back() - '0' : 0;
+  const bool is_given = options.sharding_reduce.has_value();
+  return {.has_sharding = options.sharding.has_value(),
+          .has_dp = options.dp_exchange.has_value(),
+          .sharding_stage = stage,
+          .reduces_each_microbatch = is_given ? *options.sharding_reduce == "microbatch" : stage >= 2,
+          .segments =
+              std::vector(static_cast<size_t>(shape.stages()), options.segments.value_or(kDefaultSegments))};
+}
+
 int32_t chunks_of(const ScheduleOptions& options, std::string_view mode) {
   if (options.chunks) return *options.chunks;
   return schedule::mode_of(mode).chunks.value_or(mode == "VPP" ? 2 : 1);
@@ -172,6 +257,29 @@ schedule::Schedule with_weights_in_hand(const ScheduleOptions& options, schedule
                                         const schedule::Durations& durations) {
   if (!options.weights_in_hand) return schedule;
   return schedule::place_weights_in_hand(std::move(schedule), durations);
+}
+
+void add_data_times(const ScheduleOptions& options, const schedule::PipelineShape& shape,
+                    schedule::Durations& durations) {
+  if (!has_data_axes(options)) return;
+  using schedule::Seconds;
+  const int32_t segments = options.segments.value_or(kDefaultSegments);
+  const auto [gather, reduce] = sharding_exchange_of(options);
+  const double parts = static_cast<double>(segments) * shape.chunks_per_rank;
+  const schedule::SegmentTimes times = {.share = 1.0 / segments,
+                                        .gather = Seconds(gather / parts),
+                                        .reduce = Seconds(reduce / parts),
+                                        .reduce_dp = Seconds(options.dp_exchange.value_or(0) / parts)};
+  durations.segments.assign(static_cast<size_t>(shape.stages()),
+                            std::vector(static_cast<size_t>(segments), times));
+  for (schedule::StageTimes& stage : durations.stages) {
+    stage.update = Seconds(options.update_time.value_or(0) / shape.chunks_per_rank);
+  }
+}
+
+schedule::Schedule with_data_axes(const ScheduleOptions& options, const schedule::Schedule& compute) {
+  if (!has_data_axes(options)) return compute;
+  return schedule::lower(compute, {.data = data_axes_of(options, compute.shape)});
 }
 
 std::vector<double> peaks_of(const schedule::Schedule& schedule, const schedule::Workload& workload) {

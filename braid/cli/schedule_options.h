@@ -27,6 +27,13 @@ struct ScheduleOptions {
   bool weights_in_hand = true;
   std::optional<std::string> memory{};
   std::optional<double> memory_limit{};
+  // With which data ranks
+  std::optional<std::string> sharding{};
+  std::optional<std::string> sharding_exchange{};
+  std::optional<std::string> sharding_reduce{};
+  std::optional<double> dp_exchange{};
+  std::optional<int32_t> segments{};
+  std::optional<double> update_time{};
   // Output
   bool enable_send_recv_overlap = false;
   bool actions = false;
@@ -60,6 +67,16 @@ inline constexpr int64_t kMemoryUnit = 720720;
 /// --mp_exchange, --weights_in_hand.
 void add_exchange_options(ScheduleTable& table);
 
+/// --sharding, --sharding_exchange, --sharding_reduce, --dp_exchange, --segments, --update_time.
+void add_data_options(ScheduleTable& table);
+
+/// Whether --sharding or --dp_exchange asks for data axes. Throws ConfigError where an option that applies
+/// only with them, or only with --sharding, is given without.
+bool has_data_axes(const ScheduleOptions& options);
+
+/// The data axes that the options ask for, for a pipeline of this shape; off where has_data_axes says no.
+schedule::DataAxes data_axes_of(const ScheduleOptions& options, const schedule::PipelineShape& shape);
+
 /// The chunks per rank that `mode` runs with: options.chunks, or the mode's fixed number, or 2 for VPP and 1
 /// for all others.
 int32_t chunks_of(const ScheduleOptions& options, std::string_view mode);
@@ -83,6 +100,14 @@ schedule::Schedule schedule_of(const ScheduleOptions& options, std::string_view 
 /// options.weights_in_hand is false.
 schedule::Schedule with_weights_in_hand(const ScheduleOptions& options, schedule::Schedule schedule,
                                         const schedule::Durations& durations);
+
+/// Adds the times of updates and exchanges, in equal parts for all segments, to those of computing; nothing
+/// without data axes.
+void add_data_times(const ScheduleOptions& options, const schedule::PipelineShape& shape,
+                    schedule::Durations& durations);
+
+/// `compute` with messages, the end of the step and what data ranks do together; as it is without data axes.
+schedule::Schedule with_data_axes(const ScheduleOptions& options, const schedule::Schedule& compute);
 
 /// The peak memory of each rank, in the unit of --memory.
 std::vector<double> peaks_of(const schedule::Schedule& schedule, const schedule::Workload& workload);

@@ -32,6 +32,7 @@ ScheduleTable show_table() {
             {.help = "Post receives early, as braid pretrain does with this option. Requires --actions."});
   add_workload_options(table);
   add_exchange_options(table);
+  add_data_options(table);
   table.group("Output");
   table.add(
       "actions", &S::actions,
@@ -84,14 +85,20 @@ int schedule_show_command(const CommandContext& context) {
       !options.csv || !options.mp_exchange,
       "--mp_exchange has no effect on CSV output, which has no cells for a W in hand; omit one of "
       "them");
+  require<ConfigError>(
+      !has_data_axes(options) || options.actions,
+      "--sharding and --dp_exchange require --actions: the drawing has no exchanges, but that "
+      "of braid schedule draw has");
   const schedule::Schedule plain =
       schedule_of(options, options.mode, {.cells = kMostCells, .purpose = "show"});
-  const schedule::Durations durations = workload_of(options, plain.shape).durations;
+  schedule::Durations durations = workload_of(options, plain.shape).durations;
   const schedule::Schedule compute = with_weights_in_hand(options, plain, durations);
+  add_data_times(options, plain.shape, durations);
   using schedule::ReceivePosting;
   const schedule::Schedule lowered = schedule::lower(
       compute,
-      {.receives = options.enable_send_recv_overlap ? ReceivePosting::kEarly : ReceivePosting::kJustInTime});
+      {.receives = options.enable_send_recv_overlap ? ReceivePosting::kEarly : ReceivePosting::kJustInTime,
+       .data = data_axes_of(options, plain.shape)});
   if (options.csv) {
     context.out << schedule::to_csv(plain);
     return 0;

@@ -44,29 +44,35 @@ struct Row {
 
 // The time from one step to the next, with the end of a step as training has it for `norm_use`.
 std::optional<double> interval_of(const schedule::Schedule& schedule, const schedule::Workload& workload,
-                                  schedule::NormUse norm_use) {
+                                  const schedule::DataAxes& data, schedule::NormUse norm_use) {
   if (int64_t{schedule.shape.stages()} * schedule.shape.microbatches > kMostIntervalCells)
     return std::nullopt;
-  const schedule::Schedule whole = schedule::lower(schedule, {.step_end = {.norm_use = norm_use}});
+  const schedule::Schedule whole =
+      schedule::lower(schedule, {.step_end = {.norm_use = norm_use}, .data = data});
   return schedule::step_interval(whole, workload.durations).count();
 }
 
 Row simulated(const ScheduleOptions& options, std::string_view mode) {
   const schedule::Schedule plain = schedule_of(options, mode, {.cells = kMostCells, .purpose = "simulate"});
-  const schedule::Workload workload = workload_of(options, plain.shape);
+  schedule::Workload workload = workload_of(options, plain.shape);
   const schedule::Schedule schedule = with_weights_in_hand(options, plain, workload.durations);
-  const schedule::Simulation simulation = schedule::simulate(schedule, workload.durations);
+  const schedule::DataAxes data = data_axes_of(options, plain.shape);
+  add_data_times(options, plain.shape, workload.durations);
+  const auto run = [&](const schedule::Schedule& compute) {
+    return schedule::simulate(with_data_axes(options, compute), workload.durations);
+  };
+  const schedule::Simulation simulation = run(schedule);
   return {
       .name = schedule.name,
       .shape = schedule.shape,
       .step_time = simulation.step_time.count(),
       .longest_span = simulation.longest_span.count(),
       .bubble_rate = simulation.bubble_rate,
-      .clipped_interval = interval_of(schedule, workload, schedule::NormUse::kScalesUpdate),
-      .unclipped_interval = interval_of(schedule, workload, schedule::NormUse::kReportedOnly),
+      .clipped_interval = interval_of(schedule, workload, data, schedule::NormUse::kScalesUpdate),
+      .unclipped_interval = interval_of(schedule, workload, data, schedule::NormUse::kReportedOnly),
       .peaks = peaks_of(schedule, workload),
       .weights_in_hand = count_weights_in_hand(schedule),
-      .step_time_without = schedule::simulate(plain, workload.durations).step_time.count(),
+      .step_time_without = run(plain).step_time.count(),
       .has_exchanges = std::ranges::any_of(workload.durations.stages, [](const schedule::StageTimes& stage) {
         return stage.forward_exchange + stage.backward_exchange > schedule::Seconds(0);
       })};
@@ -200,6 +206,7 @@ int schedule_simulate_command(const CommandContext& context) {
   add_schedule_options(table);
   add_workload_options(table);
   add_exchange_options(table);
+  add_data_options(table);
   add_json_option(table);
   const auto parsed = parse_command(context, table);
   if (!parsed) return 0;
@@ -249,6 +256,7 @@ int schedule_compare_command(const CommandContext& context) {
              .aliases = {"virtual_pp_degree"}});
   add_workload_options(table);
   add_exchange_options(table);
+  add_data_options(table);
   add_json_option(table);
   table.add("out", &S::out, {.help = "Also plot bubble rate against memory into this SVG file."});
   const auto parsed = parse_command(context, table);

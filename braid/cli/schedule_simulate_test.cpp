@@ -94,6 +94,31 @@ TEST(ScheduleSimulate, TakesExchangesAndRunsWeightsBehindThem) {
               HasSubstr("--mp_exchange are parts of F and I"));
 }
 
+// Reductions that take long make steps longer, by what is not hidden behind other backwards; gathers after
+// the update lengthen only the time from step to step.
+TEST(ScheduleSimulate, ExchangesOfDataRanksTakeTime) {
+  const std::vector<std::string> plain = {"--mode", "1F1B", "--pp", "2", "--micro", "4"};
+  const auto with = [&](std::vector<std::string> data) {
+    data.insert(data.begin(), plain.begin(), plain.end());
+    return json_of("simulate", data);
+  };
+  const json none = json_of("simulate", plain);
+  const json free = with({"--sharding", "stage1"});
+  EXPECT_DOUBLE_EQ(free["step_time"], none["step_time"]);
+  EXPECT_DOUBLE_EQ(free["interval"], none["interval"]);
+  const json gathers = with({"--sharding", "stage1", "--segments", "2", "--sharding_exchange", "3,0"});
+  EXPECT_DOUBLE_EQ(gathers["step_time"], none["step_time"]);
+  EXPECT_DOUBLE_EQ(gathers["interval"].get<double>(), none["interval"].get<double>() + 3);
+  const json reductions = with({"--sharding", "stage1", "--segments", "2", "--sharding_exchange", "0,3"});
+  // Of two segments in 1.5 each, the first begins half a backward (1) before the end of a rank's work, and
+  // the second when the first has ended: at least 2 of the 3 are left then, and less than all.
+  const double longer = reductions["interval"].get<double>() - none["interval"].get<double>();
+  EXPECT_GE(longer, 2);
+  EXPECT_LT(longer, 3);
+  EXPECT_THAT(schedule("show", {"--sharding", "stage3", "--actions"}).out,
+              HasSubstr(" WAIT_GATHERs0 GATHERs1 "));
+}
+
 // Where updates wait for the norm, all ranks begin a step together; where they do not, ZBH2's bubbles
 // overlap.
 TEST(ScheduleSimulate, PrintsTheIntervalOfSteps) {
@@ -238,6 +263,19 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"simulate",
                {"--mode", "ZBVPP", "--memory_limit", "0.5"},
                "ZBVPP cannot keep to the memory limit of 0.5: rank 0 needs 1 for a single microbatch"},
+        Misuse{"simulate",
+               {"--sharding_exchange", "1,1"},
+               "--sharding_exchange applies to a sharding axis: pass --sharding stage1, or omit it"},
+        Misuse{"simulate", {"--segments", "2"}, "--segments applies to data ranks: pass --sharding or "},
+        Misuse{"draw", {"--update_time", "2"}, "--update_time applies to data ranks: pass --sharding or "},
+        Misuse{"draw",
+               {"--sharding", "stage1", "--sharding_exchange", "1"},
+               "--sharding_exchange must be 2 numbers (all gathers, all reductions), got 1: '1'"},
+        Misuse{"draw",
+               {"--sharding", "stage1", "--sharding_exchange", "1,-1"},
+               "--sharding_exchange must be a time between 0 and 1e12, in the unit of --times; got -1"},
+        Misuse{"draw", {"--sharding", "stage4"}, "--sharding must be "},
+        Misuse{"show", {"--sharding", "stage1"}, "--sharding and --dp_exchange require --actions: "},
         Misuse{"compare", {"--mode", "1F1B"}, "--mode: there is no such option"},
         Misuse{"compare", {"--chunks", "1"}, "--chunks must be a whole number, >= 2 and <= 1024, got '1'"},
         Misuse{"export",

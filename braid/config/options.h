@@ -124,6 +124,7 @@ struct PretrainOptions {
   std::string device = "cpu";
   int64_t num_threads = 0;
   std::string dry_run = "0";
+  int64_t ranks_per_node = 8;
   std::chrono::seconds dist_timeout{300};
 
   // Output

@@ -42,6 +42,7 @@ void note_unused(const PretrainOptions& options, const mesh::MeshShape& mesh,
   note(options.continue_training, {"initializer_range"}, "the weights come from model_name_or_path");
   note(pipeline_ranks(options) == 1, {"enable_send_recv_overlap"},
        "the pipeline has one rank, so it has no messages");
+  note(options.dry_run != "svg", {"ranks_per_node"}, "only dry_run svg draws nodes");
   note(is_dry_run(options), {"profile_steps"}, "a dry run takes no steps");
   note(!options.do_train && !is_dry_run(options), {"profile_steps", "schedule_memory_limit"},
        "do_train is off");

@@ -240,9 +240,15 @@ void add_run_options(Table& table) {
              .range = {.at_least = 0, .at_most = 4096}});
   table.add(
       "dry_run", &P::dry_run,
-      {.help = "1: print the plan of the run (layers, memory and messages of each rank, and the simulated "
-               "step) and end, without starting ranks or reading weights or data; json: as JSON.",
-       .choices = {"0", "1", "json"}});
+      {.help =
+           "1: print the plan of the run (layers, memory and messages of each rank, and the simulated "
+           "step) and end, without starting ranks or reading weights or data; json: as JSON; svg: a drawing "
+           "of the ranks on their nodes, which shows who sends how much to whom on each axis.",
+       .choices = {"0", "1", "json", "svg"}});
+  table.add("ranks_per_node", &P::ranks_per_node,
+            {.help = "Ranks on each node, for the drawing of dry_run svg.",
+             .unit = "ranks",
+             .range = {.at_least = 1, .at_most = 4096}});
   table.add(
       "dist_timeout", &P::dist_timeout,
       {.help = "How long a rank waits for a peer before it aborts the run with an error that names the peer.",

@@ -5,11 +5,15 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
+#include "braid/report/action_style.h"
+#include "braid/report/flights.h"
 #include "braid/report/plot.h"
+#include "braid/report/strips.h"
 
 namespace braid::report {
 namespace {
@@ -27,53 +31,9 @@ constexpr double kStripGap = 1;
 constexpr double kNameFont = 12;
 constexpr double kNameGap = 8;
 constexpr double kColumnFont = 11;
-
-// How the actions of an op are drawn.
-struct Style {
-  Colour colour;
-  std::string_view name;
-};
-
-// Nothing for ops that are not drawn. The colours are far enough apart, the light shades of later chunks
-// included, for people with any of the three kinds of colour blindness.
-std::optional<Style> style_of(Op op) {
-  switch (op) {
-    case Op::kForward:
-      return Style{{.red = 0x2f, .green = 0x4f, .blue = 0xb0}, "forward"};
-    case Op::kBackward:
-      return Style{{.red = 0xe6, .green = 0x9f, .blue = 0x00}, "backward (both gradients)"};
-    case Op::kBackwardInput:
-      return Style{{.red = 0x1f, .green = 0xa3, .blue = 0xb8}, "input gradient"};
-    case Op::kBackwardWeight:
-      return Style{{.red = 0x5f, .green = 0x9e, .blue = 0x1f}, "weight gradient"};
-    case Op::kSendForward:
-    case Op::kRecvForward:
-    case Op::kSendBackward:
-    case Op::kRecvBackward:
-    case Op::kWaitSendForward:
-    case Op::kWaitSendBackward:
-    case Op::kReduceTied:
-    case Op::kWaitReduceTied:
-    case Op::kNorm:
-    case Op::kWaitNorm:
-    case Op::kUpdate:
-    case Op::kGather:
-    case Op::kWaitGather:
-    case Op::kRelease:
-    case Op::kReduce:
-    case Op::kWaitReduce:
-    case Op::kReduceDp:
-    case Op::kWaitReduceDp:
-      return std::nullopt;
-  }
-  return std::nullopt;
-}
-
-// The first chunk has the full colour, the last the lightest shade.
-Colour shade(const Colour& colour, int32_t chunk, int32_t chunks) {
-  constexpr double kLightest = 0.6;
-  return lighter(colour, chunks > 1 ? kLightest * chunk / (chunks - 1) : 0.0);
-}
+// Of exchanges in flight, below the row of a rank and below its thin strips.
+constexpr double kLaneHeight = 6;
+constexpr double kThinLaneHeight = 4;
 
 // How times are printed: `factor` times the seconds, in `unit`, which is empty for relative times.
 struct TimeScale {
@@ -93,40 +53,6 @@ TimeScale scale_for(Seconds longest) {
 }
 
 std::string percent_text(double share) { return number_text(100 * share) + "%"; }
-
-// A drawn action and when its rank did it.
-struct TimedAction {
-  Action action;
-  Style style;
-  Interval interval;
-};
-
-// One line of boxes for each rank.
-struct Strip {
-  std::string_view idle_tip;
-  std::vector<std::vector<TimedAction>> ranks{};  // actions that take time, in order
-  std::vector<std::vector<Interval>> idle{};      // hatched
-};
-
-// Idle are the gaps between the actions.
-Strip strip_of(const Schedule& schedule, const Simulation& simulation, std::string_view idle_tip) {
-  Strip strip = {.idle_tip = idle_tip};
-  for (size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
-    std::vector<TimedAction>& actions = strip.ranks.emplace_back();
-    std::vector<Interval>& gaps = strip.idle.emplace_back();
-    for (size_t i = 0; i < schedule.ranks[rank].size(); ++i) {
-      const Action& action = schedule.ranks[rank][i];
-      const Interval& interval = simulation.ranks[rank][i];
-      const std::optional<Style> style = style_of(action.op);
-      if (!style || interval.end == interval.start) continue;
-      const Seconds before = actions.empty() ? interval.start : actions.back().interval.end;
-      // Sums of durations differ in their last digits though nothing lies between.
-      if (interval.start - before > 1e-9 * interval.start) gaps.push_back({before, interval.start});
-      actions.push_back({.action = action, .style = *style, .interval = interval});
-    }
-  }
-  return strip;
-}
 
 // The contents of a document.
 struct Picture {
@@ -190,34 +116,13 @@ void require_drawable(const Schedule& schedule, const Simulation& simulation) {
                        "): use fewer ranks or microbatches");
 }
 
-Seconds end_of(const std::vector<Strip>& strips) {
-  Seconds end{0};
-  for (const Strip& strip : strips) {
-    for (const auto& rank : strip.ranks) {
-      for (const TimedAction& timed : rank) end = std::max(end, timed.interval.end);
-    }
-  }
-  return end;
-}
-
-// The first quartile of the durations.
-Seconds typical_short_action(const Strip& strip) {
-  std::vector<Seconds> durations;
-  for (const auto& rank : strip.ranks) {
-    for (const TimedAction& timed : rank) durations.push_back(timed.interval.end - timed.interval.start);
-  }
-  if (durations.empty()) return Seconds(0);
-  const auto quarter = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 4);
-  std::nth_element(durations.begin(), quarter, durations.end());
-  return *quarter;
-}
-
 // Where a drawing's rows and times are, in pixels.
 struct Layout {
   Seconds end{0};
   Scale time;  // from seconds
   Box plot;
   Rows rows;
+  std::vector<Lane> lanes;  // of each strip
 };
 
 // The plot is about as wide as its actions need to be readable, within limits; rows get lower the more ranks
@@ -225,6 +130,7 @@ struct Layout {
 Layout plan_layout(const Picture& picture) {
   constexpr double kLeft = 64;
   constexpr double kTop = 74;
+  constexpr double kLegendLine = 18;  // for the exchanges
   constexpr double kShortActionWidth = 22;
   constexpr double kNarrowest = 520;
   constexpr double kWidest = 3000;
@@ -235,12 +141,19 @@ Layout plan_layout(const Picture& picture) {
   const double wanted = action > Seconds(0) ? kShortActionWidth * (end / action) : 0.0;
   const double width = std::round(std::clamp(wanted, kNarrowest, kWidest));
   const double height = std::round(std::clamp(kHeightOfAllRows / ranks, 12.0, 26.0));
-  const double extra = static_cast<double>(picture.strips.size() - 1) * (kThinHeight + kStripGap);
-  const double pitch = extra + height + std::max(2.0, std::round(height / 8)) + (extra > 0 ? kStripGap : 0);
+  const std::vector<Lane> lanes = lanes_of(picture.strips);
+  const auto lane_count = static_cast<double>(lanes.size());
+  const double top = kTop + (lanes.empty() ? 0 : kLegendLine);
+  const double thin_strip = kThinHeight + kStripGap + lane_count * (kThinLaneHeight + kStripGap);
+  const double extra = static_cast<double>(picture.strips.size() - 1) * thin_strip;
+  const double below = lane_count * (kLaneHeight + kStripGap);
+  const double gap = std::max(2.0, std::round(height / 8)) + (extra > 0 ? kStripGap : 0) + 2 * lane_count;
+  const double pitch = extra + height + below + gap;
   return {.end = end,
           .time = {.origin = kLeft, .pixels_per_unit = end > Seconds(0) ? width / end.count() : 0.0},
-          .plot = {.x = kLeft, .y = kTop, .width = width, .height = pitch * ranks},
-          .rows = {.top = kTop, .pitch = pitch, .extra = extra, .height = height}};
+          .plot = {.x = kLeft, .y = top, .width = width, .height = pitch * ranks},
+          .rows = {.top = top, .pitch = pitch, .extra = extra, .height = height},
+          .lanes = lanes};
 }
 
 std::string count_text(int32_t count, std::string_view noun, std::string_view rest = {}) {
@@ -252,7 +165,9 @@ std::string heading(const Schedule& schedule) {
   const schedule::PipelineShape& shape = schedule.shape;
   return cat(schedule.name, ": p = ", count_text(shape.ranks, "rank"),
              ", m = ", count_text(shape.microbatches, "microbatch"),
-             ", v = ", count_text(shape.chunks_per_rank, "chunk", " per rank"));
+             ", v = ", count_text(shape.chunks_per_rank, "chunk", " per rank"),
+             schedule.data.has_sharding ? cat(", sharding stage ", schedule.data.sharding_stage) : "",
+             schedule.data.has_dp ? ", dp" : "");
 }
 
 // The ops that are drawn, with their chunks, and idle time.
@@ -260,19 +175,50 @@ std::vector<LegendEntry> legend_of(const Picture& picture) {
   std::map<Op, Style> drawn;
   for (const Strip& strip : picture.strips) {
     for (const auto& rank : strip.ranks) {
-      for (const TimedAction& timed : rank) drawn.emplace(timed.action.op, timed.style);
+      for (const TimedAction& timed : rank) {
+        if (!awaited_by(timed.action.op)) drawn.emplace(timed.action.op, timed.style);
+      }
     }
   }
   std::vector<LegendEntry> entries;
   const int32_t chunks = picture.schedule.shape.chunks_per_rank;
   for (const auto& [op, style] : drawn) {
     entries.push_back({.fill = to_string(style.colour), .text = cat(to_string(op), " ", style.name)});
-    if (chunks == 1) continue;
+    if (chunks == 1 || !is_compute(op)) continue;
     entries.back().text += ", chunk 0";
     entries.push_back({.fill = to_string(shade(style.colour, chunks - 1, chunks)),
                        .text = cat(chunks > 2 ? "to chunk " : "chunk ", chunks - 1)});
   }
   entries.push_back({.fill = std::string(kHatch), .text = picture.idle_legend});
+  return entries;
+}
+
+// The exchanges that are in flight below the rows, and the waits for them in the rows.
+std::vector<LegendEntry> exchange_legend_of(const Picture& picture) {
+  std::set<Op> in_flight;
+  std::set<Op> waits;
+  for (const Strip& strip : picture.strips) {
+    for (const auto& rank : strip.flights) {
+      for (const Flight& flight : rank) in_flight.insert(flight.action.op);
+    }
+    for (const auto& rank : strip.ranks) {
+      for (const TimedAction& timed : rank) {
+        if (awaited_by(timed.action.op)) waits.insert(timed.action.op);
+      }
+    }
+  }
+  std::vector<LegendEntry> entries;
+  for (const Op op : {Op::kGather, Op::kReduce, Op::kReduceDp, Op::kNorm, Op::kReduceTied}) {
+    if (!in_flight.contains(op)) continue;
+    const Style style = *style_of(op);
+    entries.push_back({.fill = to_string(style.colour),
+                       .text = cat(entries.empty() ? "in flight: " : "", to_string(op), " ", style.name)});
+    for (const Op wait : waits) {
+      if (awaited_by(wait) != op) continue;
+      entries.push_back(
+          {.fill = to_string(style_of(wait)->colour), .text = std::string(style_of(wait)->name)});
+    }
+  }
   return entries;
 }
 
@@ -291,32 +237,51 @@ std::string draw_time_axis(const Layout& layout, const TimeScale& scale) {
                       scale.unit.empty() ? "time" : cat("time, ", scale.unit));
 }
 
+// What the pointer shows of an action.
+std::string tip_of(const Picture& picture, const TimedAction& timed) {
+  const auto& [action, style, interval] = timed;
+  const std::string time = picture.scale.text(interval);
+  const std::string part = part_text(picture.schedule, action);
+  if (const std::optional<Op> awaited = awaited_by(action.op)) {
+    return cat("waiting for ", to_string(*awaited), part, ", ", time);
+  }
+  if (action.op == Op::kUpdate) return cat(to_string(action.op), part, ", ", time);
+  std::string in_hand;
+  if (const auto weight = schedule::weight_action(action); action.weight.exists()) {
+    in_hand = cat(" with W", weight->microbatch, part_text(picture.schedule, *weight), " in hand");
+  }
+  return cat(to_string(action.op), action.microbatch, part, in_hand, ", ", time);
+}
+
+Box box_of(const Interval& interval, const Scale& time, double y, double height) {
+  return {.x = time.at(interval.start.count()),
+          .y = y,
+          .width = (interval.end - interval.start).count() * time.pixels_per_unit,
+          .height = height};
+}
+
 // One rank's part of a strip, with the microbatch in each box where it is readable.
 std::string draw_boxes_of(const Picture& picture, const Strip& strip, size_t rank, const Scale& time,
                           double y, double height) {
   const schedule::PipelineShape& shape = picture.schedule.shape;
-  const auto box_of = [&](const Interval& interval) {
-    return Box{.x = time.at(interval.start.count()),
-               .y = y,
-               .width = (interval.end - interval.start).count() * time.pixels_per_unit,
-               .height = height};
-  };
   std::vector<RowBox> boxes;
   for (const Interval& idle : strip.idle[rank]) {
-    boxes.push_back(
-        {.box = box_of(idle), .colour = {}, .tip = cat(strip.idle_tip, ", ", picture.scale.text(idle))});
+    boxes.push_back({.box = box_of(idle, time, y, height),
+                     .colour = {},
+                     .tip = cat(strip.idle_tip, ", ", picture.scale.text(idle))});
   }
-  for (const auto& [action, style, interval] : strip.ranks[rank]) {
-    const std::string chunk = shape.chunks_per_rank > 1 ? cat(" chunk ", action.chunk) : "";
-    const auto weight = schedule::weight_action(action);
-    const std::string in_hand =
-        action.weight.exists()
-            ? cat(" with W", weight->microbatch,
-                  shape.chunks_per_rank > 1 ? cat(" chunk ", weight->chunk) : "", " in hand")
-            : "";
-    Box box = box_of(interval);
+  for (const TimedAction& timed : strip.ranks[rank]) {
+    const Action& action = timed.action;
+    constexpr double kNarrowestWait = 0.5;
+    Box box = box_of(timed.interval, time, y, height);
+    if (awaited_by(action.op)) {
+      const RowBox wait = {.box = box, .colour = timed.style.colour, .tip = tip_of(picture, timed)};
+      if (box.width >= kNarrowestWait) boxes.push_back(wait);
+      continue;
+    }
     if (action.weight.exists()) {
       // Below the action that it runs within.
+      const auto weight = schedule::weight_action(action);
       box.height = height / 2;
       Box below = box;
       below.y += box.height;
@@ -327,18 +292,33 @@ std::string draw_boxes_of(const Picture& picture, const Strip& strip, size_t ran
            .tip = cat("W", weight->microbatch, " within ", to_string(action.op), action.microbatch)});
     }
     boxes.push_back({.box = box,
-                     .colour = shade(style.colour, action.chunk, shape.chunks_per_rank),
-                     .tip = cat(to_string(action.op), action.microbatch, chunk, in_hand, ", ",
-                                picture.scale.text(interval)),
-                     .label = cat(action.microbatch)});
+                     .colour = shade(timed.style.colour, action.chunk, shape.chunks_per_rank),
+                     .tip = tip_of(picture, timed),
+                     .label = is_compute(action.op) ? cat(action.microbatch) : ""});
   }
   return draw_boxes(boxes, cat(shape.microbatches - 1));
+}
+
+// What one rank has in flight in a lane. Where one starts while another is in flight, as measured ones may,
+// it covers the rest of the other.
+std::string draw_flights_of(const Picture& picture, const Strip& strip, size_t rank, Lane lane,
+                            const Scale& time, double y, double height) {
+  std::vector<RowBox> boxes;
+  for (const Flight& flight : strip.flights[rank]) {
+    if (lane_of(flight.action.op) != lane) continue;
+    boxes.push_back({.box = box_of(flight.interval, time, y, height),
+                     .colour = style_of(flight.action.op)->colour,
+                     .tip = cat(to_string(flight.action.op), part_text(picture.schedule, flight.action),
+                                " in flight, ", picture.scale.text(flight.interval))});
+  }
+  return draw_boxes(boxes, "");
 }
 
 std::string draw(const Picture& picture) {
   const Layout layout = plan_layout(picture);
   const Box& plot = layout.plot;
   Drawing drawing(heading(picture.schedule) + picture.title_suffix, legend_of(picture));
+  if (!layout.lanes.empty()) drawing.add_second_legend(exchange_legend_of(picture));
   drawing.add(draw_time_axis(layout, picture.scale), plot.right());
   std::vector<std::string> names;
   for (int32_t rank = 0; rank < picture.schedule.shape.ranks; ++rank) names.push_back(cat("rank ", rank));
@@ -347,9 +327,15 @@ std::string draw(const Picture& picture) {
   for (size_t rank = 0; rank < names.size(); ++rank) {
     double y = layout.rows.y(rank);
     for (const Strip& strip : picture.strips) {
-      const double height = &strip == &picture.strips.back() ? layout.rows.height : kThinHeight;
+      const bool is_last = &strip == &picture.strips.back();
+      const double height = is_last ? layout.rows.height : kThinHeight;
       drawing.add(draw_boxes_of(picture, strip, rank, layout.time, y, height));
       y += height + kStripGap;
+      const double lane_height = is_last ? kLaneHeight : kThinLaneHeight;
+      for (const Lane lane : layout.lanes) {
+        drawing.add(draw_flights_of(picture, strip, rank, lane, layout.time, y, lane_height));
+        y += lane_height + kStripGap;
+      }
     }
   }
   if (!picture.column.empty()) {
@@ -380,24 +366,38 @@ std::string draw_svg(const Schedule& schedule, const Simulation& simulation, con
                        " needs one peak per rank or none, got ", options.peaks.size());
   Picture picture = {
       .schedule = schedule, .strips = {strip_of(schedule, simulation, "idle")}, .idle_legend = "idle"};
+  Strip& strip = picture.strips.front();
+  add_flights(strip, schedule, simulation, options.durations ? &*options.durations : nullptr);
   if (options.time_unit == TimeUnit::kSeconds) picture.scale = scale_for(end_of(picture.strips));
   picture.footer = cat("step time ", picture.scale.text(simulation.step_time), ", bubble rate ",
                        percent_text(simulation.bubble_rate));
+  if (schedule.data.is_on()) {
+    picture.footer +=
+        cat("; a rank waits for exchanges up to ", picture.scale.text(longest_exchange_wait(strip)));
+  }
   for (const double peak : options.peaks) picture.column.push_back(peak_text(options, peak));
   picture.column_heading = peak_heading(options);
   return draw(picture);
 }
 
-std::string draw_planned_over_measured(const Timeline& timeline, const Simulation& planned) {
+std::string draw_planned_over_measured(const Timeline& timeline, const Simulation& planned,
+                                       const schedule::Durations* durations) {
   const Schedule& schedule = timeline.schedule;
-  const Simulation measured = measured_simulation(timeline);
+  Simulation measured = measured_simulation(timeline);
   require_drawable(schedule, planned);
   require_drawable(schedule, measured);
-  Picture picture = {.schedule = schedule,
-                     .strips = {strip_of(schedule, from_first_start(schedule, planned), "planned idle"),
-                                strip_of(schedule, measured, "waiting")},
-                     .title_suffix = ", planned above measured",
-                     .idle_legend = "planned idle, measured waiting"};
+  Simulation plan = from_first_start(schedule, planned);
+  // Both begin with their first F, or as much later as exchanges before it take in either.
+  const Seconds lead = std::max(lead_of(schedule, plan), lead_of(schedule, measured));
+  delay(plan, lead);
+  delay(measured, lead);
+  Picture picture = {
+      .schedule = schedule,
+      .strips = {strip_of(schedule, plan, "planned idle"), strip_of(schedule, measured, "waiting")},
+      .title_suffix = ", planned above measured",
+      .idle_legend = "planned idle, measured waiting"};
+  add_flights(picture.strips.front(), schedule, plan, durations);
+  add_flights(picture.strips.back(), schedule, measured, nullptr);
   for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
     picture.strips.back().idle[rank] = waits_of(timeline.ranks[rank], measured.ranks[rank]);
   }
@@ -410,6 +410,11 @@ std::string draw_planned_over_measured(const Timeline& timeline, const Simulatio
   picture.footer = cat("step time: planned ", scale.text(planned.step_time), ", measured ",
                        scale.text(measured.step_time), ratio, "; bubble rate: planned ",
                        percent_text(planned.bubble_rate), ", measured ", percent_text(measured.bubble_rate));
+  if (schedule.data.is_on()) {
+    picture.footer += cat("; a rank waits for exchanges: planned up to ",
+                          scale.text(longest_exchange_wait(picture.strips.front())), ", measured up to ",
+                          scale.text(longest_exchange_wait(picture.strips.back())));
+  }
   return draw(picture);
 }
 

@@ -8,6 +8,8 @@
 #include <set>
 
 #include "braid/base/error.h"
+#include "braid/base/text.h"
+#include "braid/report/svg.h"
 #include "braid/report/timeline_samples.h"
 #include "braid/report/xml_reader.h"
 
@@ -299,6 +301,95 @@ TEST(DrawSvg, MisuseIsRejected) {
                  "schedule FThenB has 200002 actions, too many to draw (at most 200000): use fewer ranks or "
                  "microbatches");
   }
+}
+
+// 1F1B on 2 ranks with sharding stage 1 and dp, exchanges that take time and updates.
+struct Exchanging {
+  Schedule schedule = lower(schedule::generate("1F1B", {.ranks = 2, .microbatches = 3}),
+                            {.data = {.has_sharding = true,
+                                      .has_dp = true,
+                                      .sharding_stage = 1,
+                                      .segments = std::vector<int32_t>(2, 2)}});
+  Durations durations = {
+      .stages = {{.update = Seconds(1)}},
+      .segments = std::vector(2, std::vector<schedule::SegmentTimes>(2, {.share = 0.5,
+                                                                         .gather = Seconds(0.25),
+                                                                         .reduce = Seconds(0.5),
+                                                                         .reduce_dp = Seconds(0.25)}))};
+  Simulation simulation = simulate(schedule, durations);
+};
+
+TEST(DrawSvg, ExchangesAreInLanesBelowTheRowThatWaitsForThem) {
+  const Exchanging step;
+  const auto elements =
+      XmlReader(draw_svg(step.schedule, step.simulation, {.durations = step.durations})).read();
+  std::map<std::string, int> in_flight;
+  std::map<std::string, int> waits;
+  double row_bottom = 0;
+  std::vector<TippedBox> lanes;
+  for (const TippedBox& box : tipped_boxes(elements)) {
+    EXPECT_LE(box.x + box.width, elements[0].number("width"));
+    EXPECT_LE(box.y + box.height, elements[0].number("height"));
+    const bool flies = box.tip.find(" in flight, ") != std::string::npos;
+    if (flies) {
+      ++in_flight[box.tip.substr(0, box.tip.find(' '))];
+      EXPECT_GE(box.y, row_bottom) << box.tip;
+      for (const TippedBox& other : lanes) {
+        EXPECT_FALSE(braid::report::overlap({other.x, other.y, other.width, other.height},
+                                            {box.x + 0.02, box.y, box.width - 0.04, box.height}))
+            << box.tip << " over " << other.tip;
+      }
+      lanes.push_back(box);
+    } else {
+      row_bottom = box.y + box.height;
+    }
+    if (box.tip.starts_with("waiting for ")) ++waits[split(box.tip, ' ')[2]];
+  }
+  // Rank 1 ends its last backward first: it waits for the norm of rank 0.
+  EXPECT_EQ(in_flight,
+            (std::map<std::string, int>{{"GATHER", 4}, {"NORM", 1}, {"REDUCE", 4}, {"REDUCE_DP", 4}}));
+  EXPECT_EQ(waits["GATHER"], 2) << "of the last segment of each rank: nothing is left to hide it";
+  EXPECT_EQ(waits["REDUCE_DP"], 2);
+  const auto texts = texts_of(elements);
+  EXPECT_EQ(texts[0], "1F1B: p = 2 ranks, m = 3 microbatches, v = 1 chunk per rank, sharding stage 1, dp");
+  for (const char* text : {"in flight: GATHER weights, over sharding", "REDUCE gradients, over sharding",
+                           "REDUCE_DP gradients, over dp", "NORM of all ranks", "UPDATE of the weights"}) {
+    EXPECT_EQ(std::count(texts.begin(), texts.end(), text), 1) << text;
+  }
+  EXPECT_TRUE(texts.back().ends_with("; a rank waits for exchanges up to 1")) << texts.back();
+}
+
+TEST(DrawSvg, WithoutDataAxesOrTimesNothingIsInFlight) {
+  const Schedule lowered = lower(schedule::generate("1F1B", {.ranks = 2, .microbatches = 3}), {});
+  const Durations durations = {.stages = {{.update = Seconds(1)}}, .norm_exchange = Seconds(1)};
+  const std::string plain = draw_svg(lowered, simulate(lowered, durations), {.durations = durations});
+  EXPECT_EQ(plain.find("in flight"), std::string::npos);
+  EXPECT_EQ(plain.find("UPDATE"), std::string::npos);
+  const Exchanging step;
+  EXPECT_EQ(draw_svg(step.schedule, simulate(step.schedule, {}), {.durations = Durations{}}).find("GATHER"),
+            std::string::npos);
+}
+
+TEST(PlannedOverMeasured, ExchangesBeginTogetherAndAreBelowBothRows) {
+  Exchanging step;
+  step.schedule = lower(schedule::generate("1F1B", {.ranks = 2, .microbatches = 3}),
+                        {.data = {.has_sharding = true, .sharding_stage = 3, .segments = {2, 2}}});
+  const Simulation planned = simulate(step.schedule, step.durations);
+  const Timeline timeline = undisturbed(step.schedule, planned, Seconds(64));
+  const auto elements = XmlReader(draw_planned_over_measured(timeline, planned, &step.durations)).read();
+  std::map<std::string, std::vector<double>> first;  // by tip, without the time
+  std::set<double> lanes;
+  for (const TippedBox& box : tipped_boxes(elements)) {
+    EXPECT_GE(box.x, 63.99) << box.tip;
+    if (box.tip.find(" in flight, ") == std::string::npos) continue;
+    lanes.insert(box.y);
+    first[box.tip.substr(0, box.tip.find(" in flight"))].push_back(box.x);
+  }
+  EXPECT_EQ(lanes.size(), 2u * 2 + 2) << "sharding of 2 ranks, planned and measured, and the norm of one";
+  const std::vector<double>& gathers = first["GATHER segment 0"];
+  EXPECT_NEAR(gathers.front(), 64, 0.011) << "before the first F, which is drawn where it ends";
+  EXPECT_TRUE(texts_of(elements).back().find("; a rank waits for exchanges: planned up to ") !=
+              std::string::npos);
 }
 
 TEST(PlannedOverMeasured, AnUndisturbedStepLiesUnderItsPlan) {

@@ -12,6 +12,8 @@ namespace {
 constexpr double kTitleFont = 16;
 constexpr double kFooterFont = 12;
 constexpr double kLegendFont = 11;
+constexpr double kLegendTop = 38;
+constexpr double kLegendPitch = 18;
 /// From a text's middle down to its baseline, in font sizes.
 constexpr double kMiddle = 0.36;
 
@@ -25,23 +27,28 @@ std::string hatch_definition() {
 }  // namespace
 
 Drawing::Drawing(std::string title, const std::vector<LegendEntry>& legend, double left)
-    : title_(std::move(title)) {
-  constexpr double kLegendTop = 38;
-  constexpr double kSquare = 12;
-  constexpr double kTextOffset = kSquare + 5;
-  constexpr double kGap = 18;
+    : title_(std::move(title)), left_(left) {
   if (std::ranges::any_of(legend, [](const LegendEntry& entry) { return entry.fill == kHatch; })) {
     add(hatch_definition());
   }
   add(text_element(left, 26, attribute("font-size", kTitleFont) + attribute("font-weight", "bold"), title_),
       left + text_width(title_, kTitleFont));
-  double x = left;
+  add_legend(legend, kLegendTop);
+}
+
+void Drawing::add_second_legend(const std::vector<LegendEntry>& legend) {
+  add_legend(legend, kLegendTop + kLegendPitch);
+}
+
+void Drawing::add_legend(const std::vector<LegendEntry>& legend, double top) {
+  constexpr double kSquare = 12;
+  constexpr double kTextOffset = kSquare + 5;
+  constexpr double kGap = 18;
+  double x = left_;
   for (const LegendEntry& entry : legend) {
     const double next = x + kTextOffset + text_width(entry.text, kLegendFont) + kGap;
-    add(rect_element({.x = x, .y = kLegendTop, .width = kSquare, .height = kSquare},
-                     attribute("fill", entry.fill)));
-    add(text_element(x + kTextOffset, kLegendTop + kSquare - 2, attribute("font-size", kLegendFont),
-                     entry.text),
+    add(rect_element({.x = x, .y = top, .width = kSquare, .height = kSquare}, attribute("fill", entry.fill)));
+    add(text_element(x + kTextOffset, top + kSquare - 2, attribute("font-size", kLegendFont), entry.text),
         next);
     x = next;
   }

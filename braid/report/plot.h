@@ -33,6 +33,9 @@ class Drawing {
   /// The title at the top, starting at `left`, and the legend in one line below it.
   Drawing(std::string title, const std::vector<LegendEntry>& legend, double left = kMargin);
 
+  /// Another legend in a line below the first, for which the plot has to leave 18 pixels.
+  void add_second_legend(const std::vector<LegendEntry>& legend);
+
   /// Adds elements above all earlier ones. `right` is their right edge, in pixels.
   void add(std::string_view elements, double right = 0);
 
@@ -43,7 +46,10 @@ class Drawing {
   std::string svg(double plot_bottom) const;
 
  private:
+  void add_legend(const std::vector<LegendEntry>& legend, double top);
+
   std::string title_;
+  double left_;
   std::string body_;
   double right_ = 0;
 };
