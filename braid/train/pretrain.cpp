@@ -229,10 +229,10 @@ void Run::run_step(int64_t step) {
 }
 
 void Run::write_timeline(const ActionRecorder& recorder, int64_t step) {
-  const report::Timeline timeline = gather_timeline(recorder, trainer_.plan().step, trainer_.world());
-  if (trainer_.rank() != 0) return;
+  const StepProfile profile = gather_profile(recorder, trainer_.plan(), trainer_.world());
+  if (trainer_.world().index() != 0) return;
   const std::filesystem::path folder = std::filesystem::path(job_.options.output_dir) / "profile";
-  job_.reporter.line(cat("step ", step, ": ", write_profile(timeline, folder, step)));
+  job_.reporter.line(cat("step ", step, ": ", write_profile(profile, folder, step)));
 }
 
 void Run::train() {
@@ -286,9 +286,6 @@ void Run::export_model() {
 PretrainSummary pretrain(const PretrainJob& job) {
   const config::RunOptions& o = job.options;
   const bool evaluates = o.evaluation_microbatches > 0;
-  require<ConfigError>(!o.profiled_steps || o.strategy.mesh.world_size() == o.strategy.mesh.pp,
-                       "--profile_steps measures pipelines alone, but the ranks are ",
-                       mesh::to_string(o.strategy.mesh), ": omit it, or run without mp, sharding and dp");
   const std::unique_ptr<MicrobatchSource> source = open_source(job);
   Trainer trainer(trainer_options(job));
   Run run(job, *source, trainer);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <optional>
 
 #include "braid/base/error.h"
@@ -9,6 +10,7 @@
 #include "braid/checkpoint/file.h"
 #include "braid/config/schedule_times.h"
 #include "braid/report/chrome_trace.h"
+#include "braid/report/flights.h"
 #include "braid/report/pipeline_drawing.h"
 
 namespace braid::train {
@@ -22,20 +24,23 @@ struct Mean {
   Seconds sum{0};
   int64_t count = 0;
 
-  void add(Seconds value) {
-    sum += value;
-    ++count;
+  /// An action on one of a chunk's segments is a part of one microbatch's: the first counts for all.
+  void add(const report::ActionRecord& record) {
+    sum += record.end - record.ready;
+    count += record.action.segment <= 0 ? 1 : 0;
   }
   std::optional<Seconds> value() const {
     return count == 0 ? std::nullopt : std::optional(sum / static_cast<double>(count));
   }
 };
 
-/// What one stage took, by Op: F, B, I, W; and F and I with a W in hand.
+/// What one stage took, by Op: F, B, I, W; F and I with a W in hand; and the update.
 struct StageMeans {
   std::array<Mean, 4> alone;
   Mean forward_with_weight;
   Mean backward_input_with_weight;
+  Mean update;
+  std::vector<Seconds> by_segment;  ///< of actions on one segment
 };
 
 schedule::StageTimes times_of(const StageMeans& means) {
@@ -46,7 +51,8 @@ schedule::StageTimes times_of(const StageMeans& means) {
   schedule::StageTimes times = {.forward = mean(Op::kForward).value_or(Seconds(0)),
                                 .backward_input = mean(Op::kBackwardInput).value_or(half),
                                 .backward_weight = mean(Op::kBackwardWeight).value_or(half),
-                                .fused_backward = fused};
+                                .fused_backward = fused,
+                                .update = means.update.value().value_or(Seconds(0))};
   // What a W in hand saves is the exchange that it ran behind, or less if W is shorter.
   const auto exchange = [&](const Mean& together, Seconds alone) {
     const std::optional<Seconds> both = together.value();
@@ -60,16 +66,133 @@ schedule::StageTimes times_of(const StageMeans& means) {
 void add_stage_times(const report::Timeline& timeline, std::vector<StageMeans>& means) {
   for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
     for (const report::ActionRecord& record : timeline.ranks[rank]) {
-      if (!is_compute(record.action.op)) continue;
-      const int32_t stage = schedule::stage_of(
-          timeline.schedule, {.rank = static_cast<int32_t>(rank), .chunk = record.action.chunk});
+      const Action& action = record.action;
+      if (!is_compute(action.op) && action.op != Op::kUpdate) continue;
+      const int32_t stage =
+          schedule::stage_of(timeline.schedule, {.rank = static_cast<int32_t>(rank), .chunk = action.chunk});
       StageMeans& mine = means[static_cast<size_t>(stage)];
-      Mean& mean = !record.action.weight.exists()     ? mine.alone[static_cast<size_t>(record.action.op)]
-                   : record.action.op == Op::kForward ? mine.forward_with_weight
-                                                      : mine.backward_input_with_weight;
-      mean.add(record.end - record.ready);
+      Mean& mean = action.op == Op::kUpdate    ? mine.update
+                   : !action.weight.exists()   ? mine.alone[static_cast<size_t>(action.op)]
+                   : action.op == Op::kForward ? mine.forward_with_weight
+                                               : mine.backward_input_with_weight;
+      mean.add(record);
+      if (action.segment == schedule::kAllSegments) continue;
+      mine.by_segment.resize(static_cast<size_t>(segments_of(timeline.schedule, stage)));
+      mine.by_segment[static_cast<size_t>(action.segment)] += record.end - record.ready;
     }
   }
+}
+
+/// The exchanges of segments of a rank of the pipeline that the timeline is of.
+std::vector<report::Flight> flights_of_rank(const report::Timeline& timeline, int32_t rank) {
+  std::vector<schedule::Interval> intervals;
+  for (const report::ActionRecord& record : timeline.ranks[static_cast<size_t>(rank)]) {
+    intervals.push_back({.start = record.begin, .end = record.end});
+  }
+  return report::flights_of(timeline.schedule, rank, intervals, nullptr);
+}
+
+/// When the last rank of a group started something.
+Seconds started_by_all(const StepProfile& profile, mesh::Coordinates place, mesh::Axis axis,
+                       size_t position) {
+  std::optional<Seconds> last;
+  for (int32_t i = 0; i < degree(profile.mesh, axis); ++i) {
+    (axis == mesh::Axis::kDp ? place.dp : place.sharding) = i;
+    const auto& records = profile.at(place).ranks[static_cast<size_t>(place.pp)];
+    last = std::max(last.value_or(records[position].begin), records[position].begin);
+  }
+  return *last;
+}
+
+/// The least that each exchange of segments took, of one rank's and those before.
+void add_exchanges(const StepProfile& profile, const mesh::Coordinates& place,
+                   std::vector<std::vector<std::array<std::optional<Seconds>, 3>>>& fastest) {
+  const report::Timeline& timeline = profile.at(place);
+  std::array<std::optional<Seconds>, report::kLanes.size()> ended;  // the one before, by lane
+  for (const report::Flight& flight : flights_of_rank(timeline, place.pp)) {
+    if (!is_segment(flight.action.op)) continue;
+    const report::Lane lane = *report::lane_of(flight.action.op);
+    const mesh::Axis axis = lane == report::Lane::kDp ? mesh::Axis::kDp : mesh::Axis::kSharding;
+    const Seconds started = started_by_all(profile, place, axis, flight.start_position);
+    std::optional<Seconds>& before = ended[static_cast<size_t>(lane)];
+    const Seconds end = flight.interval.end;
+    const Seconds took = std::max(Seconds(0), end - std::max(started, before.value_or(started)));
+    before = end;
+    const size_t kind = flight.action.op == Op::kGather ? 0 : flight.action.op == Op::kReduce ? 1 : 2;
+    const int32_t stage =
+        schedule::stage_of(timeline.schedule, {.rank = place.pp, .chunk = flight.action.chunk});
+    std::optional<Seconds>& least =
+        fastest[static_cast<size_t>(stage)][static_cast<size_t>(flight.action.segment)][kind];
+    least = std::min(least.value_or(took), took);
+  }
+}
+
+std::vector<std::vector<schedule::SegmentTimes>> segment_times(const StepProfile& profile,
+                                                               const std::vector<StageMeans>& means) {
+  const schedule::Schedule& schedule = profile.pipelines.front().schedule;
+  if (!schedule.data.is_on()) return {};
+  std::vector<std::vector<std::array<std::optional<Seconds>, 3>>> fastest;
+  for (const int32_t segments : schedule.data.segments) fastest.emplace_back(static_cast<size_t>(segments));
+  for (int32_t rank = 0; rank < static_cast<int32_t>(profile.mesh.world_size()); ++rank) {
+    add_exchanges(profile, coordinates_of(profile.mesh, rank), fastest);
+  }
+  std::vector<std::vector<schedule::SegmentTimes>> times;
+  for (size_t stage = 0; stage < fastest.size(); ++stage) {
+    const std::vector<Seconds>& parts = means[stage].by_segment;
+    const Seconds whole = std::accumulate(parts.begin(), parts.end(), Seconds(0));
+    std::vector<schedule::SegmentTimes>& of_stage = times.emplace_back();
+    for (size_t i = 0; i < fastest[stage].size(); ++i) {
+      const auto& [gather, reduce, reduce_dp] = fastest[stage][i];
+      of_stage.push_back(
+          {.share = whole > Seconds(0) ? parts[i] / whole : 1.0 / static_cast<double>(fastest[stage].size()),
+           .gather = gather.value_or(Seconds(0)),
+           .reduce = reduce.value_or(Seconds(0)),
+           .reduce_dp = reduce_dp.value_or(Seconds(0))});
+    }
+  }
+  return times;
+}
+
+/// From when the last rank has its norms to when the first has all; 0 if no rank waits for them.
+Seconds norm_exchange(const StepProfile& profile) {
+  std::optional<Seconds> last_start;
+  std::optional<Seconds> first_end;
+  for (const report::Timeline& timeline : profile.pipelines) {
+    for (const std::vector<report::ActionRecord>& records : timeline.ranks) {
+      for (const report::ActionRecord& record : records) {
+        // NORM computes the norms before it starts the exchange.
+        if (record.action.op == Op::kNorm) last_start = std::max(last_start.value_or(record.end), record.end);
+        if (record.action.op == Op::kWaitNorm)
+          first_end = std::min(first_end.value_or(record.end), record.end);
+      }
+    }
+  }
+  return first_end && last_start ? std::max(Seconds(0), *first_end - *last_start) : Seconds(0);
+}
+
+/// The least time in which the gradients of a tied weight were added, from both ranks' starts.
+Seconds tied_exchange(const report::Timeline& timeline) {
+  std::optional<Seconds> least;
+  const auto start_of = [&](schedule::Place place) {
+    std::optional<Seconds> start;
+    for (const report::ActionRecord& record : timeline.ranks[static_cast<size_t>(place.rank)]) {
+      if (record.action.op == Op::kReduceTied && record.action.chunk == place.chunk) start = record.begin;
+    }
+    return start;
+  };
+  for (int32_t rank = 0; rank < timeline.schedule.shape.ranks; ++rank) {
+    for (const schedule::TiedReduction& tied : tied_reductions(timeline.schedule, rank)) {
+      const auto mine = start_of({.rank = rank, .chunk = tied.chunk});
+      const auto theirs = start_of(tied.other);
+      if (tied.other.rank == rank || !mine || !theirs) continue;
+      for (const report::ActionRecord& record : timeline.ranks[static_cast<size_t>(rank)]) {
+        if (record.action.op != Op::kWaitReduceTied || record.action.chunk != tied.chunk) continue;
+        const Seconds took = std::max(Seconds(0), record.end - std::max(*mine, *theirs));
+        least = std::min(least.value_or(took), took);
+      }
+    }
+  }
+  return least.value_or(Seconds(0));
 }
 
 /// The least time from the start of a send to the moment a waiting receiver had its message.
@@ -100,7 +223,6 @@ std::optional<Seconds> fastest_message(const report::Timeline& timeline) {
 }  // namespace
 
 void ActionRecorder::after(const Action& action, const pipeline::ActionTimes& times) {
-  if (is_step_end(action.op)) return;
   const auto seconds = [](pipeline::ActionTimes::TimePoint time) { return Seconds(time.time_since_epoch()); };
   records_.push_back({.action = action,
                       .begin = seconds(times.begin),
@@ -108,44 +230,75 @@ void ActionRecorder::after(const Action& action, const pipeline::ActionTimes& ti
                       .end = seconds(times.end)});
 }
 
-report::Timeline gather_timeline(const ActionRecorder& recorder, const schedule::Schedule& schedule,
-                                 comm::Communicator& pipeline) {
-  report::Timeline timeline = {.schedule = schedule, .ranks = {}};
-  for (std::vector<Action>& list : timeline.schedule.ranks) {
-    std::erase_if(list, [](const Action& action) { return is_step_end(action.op); });
-  }
-  for (const std::string& text : pipeline.all_gather_bytes(report::to_text(recorder.records()))) {
-    timeline.ranks.push_back(report::records_from_text(text));
-  }
-  return timeline;
+const report::Timeline& StepProfile::at(const mesh::Coordinates& place) const {
+  const int64_t index = place.mp + int64_t{mesh.mp} * (place.sharding + int64_t{mesh.sharding} * place.dp);
+  return pipelines[static_cast<size_t>(index)];
 }
 
-schedule::Durations measured_durations(const std::vector<report::Timeline>& timelines) {
+StepProfile gather_profile(const ActionRecorder& recorder, const RunPlan& plan, comm::Communicator& world) {
+  StepProfile profile = {.mesh = plan.strategy.mesh, .pipelines = {}};
+  const std::vector<std::string> texts = world.all_gather_bytes(report::to_text(recorder.records()));
+  for (int32_t rank = 0; rank < static_cast<int32_t>(texts.size()); ++rank) {
+    mesh::Coordinates place = coordinates_of(profile.mesh, rank);
+    if (place.pp != 0) continue;
+    report::Timeline& timeline = profile.pipelines.emplace_back(report::Timeline{.schedule = plan.step});
+    for (; place.pp < profile.mesh.pp; ++place.pp) {
+      const auto member = static_cast<size_t>(rank_of(profile.mesh, place));
+      timeline.ranks.push_back(report::records_from_text(texts[member]));
+    }
+  }
+  return profile;
+}
+
+schedule::Durations measured_durations(const StepProfile& profile) {
   schedule::Durations durations = {.stages = {}};
-  std::vector<StageMeans> means(static_cast<size_t>(timelines.at(0).schedule.shape.stages()));
+  const report::Timeline& first = profile.pipelines.at(0);
+  std::vector<StageMeans> means(static_cast<size_t>(first.schedule.shape.stages()));
   std::optional<Seconds> message;
-  for (const report::Timeline& timeline : timelines) {
-    require<InternalError>(std::ssize(means) == timeline.schedule.shape.stages(), "timelines of ",
-                           means.size(), " and ", timeline.schedule.shape.stages(),
-                           " stages do not go together");
+  for (const report::Timeline& timeline : profile.pipelines) {
     add_stage_times(timeline, means);
     const std::optional<Seconds> fastest = fastest_message(timeline);
     if (fastest) message = std::min(message.value_or(*fastest), *fastest);
   }
   for (const StageMeans& stage : means) durations.stages.push_back(times_of(stage));
   durations.communication = message.value_or(Seconds(0));
+  durations.tied_exchange = tied_exchange(first);
+  durations.norm_exchange = norm_exchange(profile);
+  durations.segments = segment_times(profile, means);
   return durations;
 }
 
-std::string write_profile(const report::Timeline& timeline, const std::filesystem::path& folder,
-                          int64_t step) {
+namespace {
+
+/// All pipelines, each rank by its number among all and, with other axes, its place.
+std::vector<report::TracedPipeline> traced(const StepProfile& profile) {
+  std::vector<report::TracedPipeline> pipelines;
+  const bool is_one = profile.pipelines.size() == 1;
+  for (int32_t rank = 0; rank < static_cast<int32_t>(profile.mesh.world_size()); ++rank) {
+    mesh::Coordinates place = coordinates_of(profile.mesh, rank);
+    if (place.pp != 0) continue;
+    report::TracedPipeline& pipeline =
+        pipelines.emplace_back(report::TracedPipeline{.timeline = profile.at(place)});
+    for (; place.pp < profile.mesh.pp; ++place.pp) {
+      const int32_t member = rank_of(profile.mesh, place);
+      const std::string where = is_one ? "" : cat(" (", mesh::to_string(place), ")");
+      pipeline.ranks.push_back({.number = member, .name = cat("rank ", member, where)});
+    }
+  }
+  return pipelines;
+}
+
+}  // namespace
+
+std::string write_profile(const StepProfile& profile, const std::filesystem::path& folder, int64_t step) {
   std::filesystem::create_directories(folder);
-  const schedule::Durations durations = measured_durations({timeline});
+  const report::Timeline& timeline = profile.pipelines.at(0);
+  const schedule::Durations durations = measured_durations(profile);
   const schedule::Simulation planned = schedule::simulate(timeline.schedule, durations);
   const std::filesystem::path trace = folder / cat("step-", step, ".trace.json");
-  checkpoint::write_text_file(trace, report::chrome_trace(timeline));
+  checkpoint::write_text_file(trace, report::chrome_trace(traced(profile)));
   checkpoint::write_text_file(folder / cat("step-", step, ".svg"),
-                              report::draw_planned_over_measured(timeline, planned));
+                              report::draw_planned_over_measured(timeline, planned, &durations));
   checkpoint::write_text_file(folder / cat("step-", step, ".times.json"), config::to_json(durations));
   const schedule::Simulation measured = report::measured_simulation(timeline);
   return cat("measured step time ", fixed(measured.step_time.count(), 4), " s, planned ",
