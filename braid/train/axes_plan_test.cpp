@@ -110,6 +110,11 @@ std::vector<config::Strategy> many_strategies() {
         strategy.offloads_optimizer = all.size() % 4 >= 2;
         strategy.recompute = static_cast<config::Recomputation>((all.size() + all.size() / 4) % 4);
         strategy.early_weight_gradients = all.size() % 3 != 0 && timing == ReduceTiming::kStep;
+        if (mesh.mp > 1) {  // W's go behind exchanges
+          schedule::StageTimes times;
+          times.forward_exchange = times.backward_exchange = schedule::Seconds(0.1);
+          strategy.durations = schedule::Durations{.stages = {times}};
+        }
         all.push_back(strategy);
       }
     }
