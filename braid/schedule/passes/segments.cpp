@@ -99,7 +99,12 @@ class RankSegments {
       gathering_ = has_next;
       is_whole_ = false;
     }
-    if (is_reduced(action)) reduce(*weight_action(action));
+    if (is_reduced(action)) completed_ = weight_action(action);
+    // What the action has made leaves first: the next rank waits for it, and a reduction may have to wait for
+    // the one before it.
+    const bool starts_message_next =
+        i + 1 < cut_.size() && (is_send(cut_[i + 1].op) || is_receive(cut_[i + 1].op));
+    if (completed_ && !starts_message_next) reduce(*std::exchange(completed_, std::nullopt));
     if (action.op == Op::kUpdate && data_.gathers_after_update()) {
       add(Op::kGather, action);
       gathered_.push_back(action);
@@ -162,11 +167,12 @@ class RankSegments {
   std::vector<Action> cut_;
   std::vector<size_t> next_use_;  // by position in cut_: the first at or after it that uses values
   bool has_end_ = false;
-  bool gathering_ = false;        // the values that are used next have been asked for
-  bool is_whole_ = false;         // and are there
-  std::vector<Action> reducing_;  // over the sharding axis
-  std::vector<Action> last_;      // reduced after the last microbatch
-  std::vector<Action> gathered_;  // after the update
+  bool gathering_ = false;           // the values that are used next have been asked for
+  bool is_whole_ = false;            // and are there
+  std::optional<Action> completed_;  // the W whose gradients are reduced after the messages that start next
+  std::vector<Action> reducing_;     // over the sharding axis
+  std::vector<Action> last_;         // reduced after the last microbatch
+  std::vector<Action> gathered_;     // after the update
   std::vector<Action> result_;
 };
 

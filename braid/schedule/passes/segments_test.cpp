@@ -114,8 +114,14 @@ TEST(PlaceSegments, EveryScheduleWithEveryCombinationOfAxes) {
             for (int32_t chunk = 0; chunk < compute.shape.chunks_per_rank; ++chunk) {
               segments += segments_of(step, stage_of(step, {.rank = rank, .chunk = chunk}));
             }
+            bool is_reducing = false;  // since the last action that computed
             for (const Action& action : step.ranks[static_cast<size_t>(rank)]) {
               ++counts[action.op];
+              is_reducing =
+                  !is_compute(action.op) && (is_reducing || action.op == Op::kReduce ||
+                                             action.op == Op::kReduceDp || action.op == Op::kWaitReduce);
+              EXPECT_FALSE(is_send(action.op) && is_reducing)
+                  << to_string(action) << " waits for a reduction, and the next rank for it";
               if (is_compute(action.op) &&
                   (action.op == Op::kForward ? includes_first_segment(action)
                                              : includes_last_segment(step, rank, action)))
