@@ -7,7 +7,7 @@
             1: two ranks share the GPU. NCCL rejects that on one host, so each rank says that it is a host of its own (NCCL_HOSTID), and
             messages go through loopback. If NCCL rejects this too, that is printed, and each strand runs at degree 1.
 --device cpu  the same with 2 ranks and Gloo; --gpus 1 starts them as on a shared GPU.
-Then, on one rank, float16 and an optimizer offloaded to pinned memory (on CPUs: to a file). Exits with 1 if a run fails or differs.
+Then, on one rank, recomputation, an optimizer offloaded to pinned memory (on CPUs: to a file), and float16. Exits with 1 if a run fails or differs.
 """
 import argparse
 import json
@@ -168,6 +168,7 @@ def main():
             raise
         print("NCCL rejects two ranks on one GPU: each strand runs at degree 1")
         check_all(1)
+    check("recomputation", 1, {**degrees(), "recompute": 1})
     check("offload", 1, {**degrees(), "sharding": "stage1 offload"})
     check("float16", 1, {**degrees(), "fp16": 1}, HALF_BOUND)
 

@@ -14,7 +14,7 @@ import project
 BRAID = pathlib.Path(os.environ.get("BRAID_BUILD_DIR", project.ROOT / "build")).resolve() / "braid"
 AT_TWO = ["mp 2", "mp 2, sequence parallel", "sharding 2, stage 1", "sharding 2, stage 2", "sharding 2, stage 3", "pp 2, 1F1B", "pp 2, ZBH1", "dp 2"]
 AT_ONE = ["mp 1", "sharding 1, stage 1", "sharding 1, stage 2", "sharding 1, stage 3", "pp 1, 1F1B", "pp 1, ZBH1"]
-ALONE = ["offload", "float16"]
+ALONE = ["recomputation", "offload", "float16"]
 
 
 class GpuStrands(unittest.TestCase):
