@@ -185,7 +185,7 @@ class Trace {
     for (const Lane lane : kLanes) {
       std::vector<Seconds> free;  // when each thread of the lane is
       for (const Flight& flight : flights) {
-        const auto [start, end] = flight.interval;
+        const Seconds start = flight.interval.start, end = flight.interval.end;
         if (lane_of(flight.action.op) != lane || end <= start) continue;
         const auto found = std::ranges::find_if(free, [&](Seconds time) { return time <= start; });
         const auto place = static_cast<int32_t>(found - free.begin());

@@ -79,21 +79,23 @@ class Plan {
   double node_height() const { return kNodeTitle + kNodePadding + rows_ * kCellPitch - kCellGap; }
   double width() const { return nodes_per_row_ * (node_width() + kNodeGap) - kNodeGap; }
   double height() const {
-    return (nodes_ + nodes_per_row_ - 1) / nodes_per_row_ * (node_height() + kNodeGap) - kNodeGap;
+    const int32_t rows = (nodes_ + nodes_per_row_ - 1) / nodes_per_row_;
+    return rows * (node_height() + kNodeGap) - kNodeGap;
   }
 
   Box node(int32_t node, double top) const {
-    return {.x = kMargin + (node % nodes_per_row_) * (node_width() + kNodeGap),
-            .y = top + static_cast<double>(node / nodes_per_row_) * (node_height() + kNodeGap),
+    const int32_t row = node / nodes_per_row_, column = node % nodes_per_row_;
+    return {.x = kMargin + column * (node_width() + kNodeGap),
+            .y = top + row * (node_height() + kNodeGap),
             .width = node_width(),
             .height = node_height()};
   }
 
   Box cell(int32_t rank, double top) const {
     const Box box = node(node_of(rank), top);
-    const int32_t place = rank % per_node_;
-    return {.x = box.x + kNodePadding + (place % columns_) * kCellPitch,
-            .y = box.y + kNodeTitle + static_cast<double>(place / columns_) * kCellPitch,
+    const int32_t row = rank % per_node_ / columns_, column = rank % per_node_ % columns_;
+    return {.x = box.x + kNodePadding + column * kCellPitch,
+            .y = box.y + kNodeTitle + row * kCellPitch,
             .width = kCell,
             .height = kCell};
   }
