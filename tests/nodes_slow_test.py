@@ -45,8 +45,10 @@ SEGMENT_BYTES = 1500 - 52
 # Gloo's header of an operation is at most this long.
 OPERATION_BYTES = 64
 
-# The messages of a collective to each of the other members.
-ROUNDS = {"all_reduce_sum": 2, "reduce_scatter_sum": 1, "all_gather": 1}
+
+def rounds(collective, members):
+    """The messages of a collective to each of the other members."""
+    return 2 if collective == "all_reduce_sum" and members > 2 else 1
 
 
 class Flow:
@@ -94,7 +96,7 @@ class PlannedTraffic:
                 axis, others = message["axis"], mesh[message["axis"]] - 1
                 for peer in range(mesh[axis]):
                     if peer != place[axis]:
-                        add(axis, peer, message["count"] * ROUNDS[message["collective"]], message["bytes"] / others)
+                        add(axis, peer, message["count"] * rounds(message["collective"], others + 1), message["bytes"] / others)
                 if axis in self.inner[0]:
                     self.inner[rank // ranks_per_host][axis] += message["bytes"]
         self.around = math.prod(mesh.values()) - 1

@@ -23,7 +23,8 @@ int64_t shard_numel(int64_t numel, int64_t n, int64_t index) {
 
 // sum = rows[0] + rows[1] + ... of at least two rows, where `sum` may be rows[0] itself.
 void sum_rows(const at::Tensor& rows, at::Tensor sum) {
-  const bool is_narrow = sum.is_floating_point() && sum.element_size() < 4;
+  // One addition rounds once, also in 16 bits.
+  const bool is_narrow = rows.size(0) > 2 && sum.is_floating_point() && sum.element_size() < 4;
   at::Tensor total = is_narrow ? at::empty(sum.sizes(), sum.options().dtype(at::kFloat)) : sum;
   at::add_out(total, is_narrow ? rows[0].to(at::kFloat) : rows[0], rows[1]);
   for (int64_t i = 2; i < rows.size(0); ++i) total.add_(rows[i]);
@@ -172,6 +173,7 @@ Work Communicator::all_reduce_sum(const at::Tensor& tensor) {
   const int64_t numel = tensor.numel();
   const int64_t mine = shard_numel(numel, n, index());
   traffic_.add(Collective::kAllReduceSum, (numel + (n - 2) * mine) * tensor.element_size());
+  if (n == 2) return all_reduce_sum_of_two(tensor);
   std::vector<int64_t> shards;
   for (int64_t i = 0; i < n; ++i) shards.push_back(shard_numel(numel, n, i));
   const std::vector<int64_t> own_shards(static_cast<size_t>(n), mine);
@@ -186,6 +188,21 @@ Work Communicator::all_reduce_sum(const at::Tensor& tensor) {
                  sum_rows(rows, sum);
                  rows.narrow(0, 1, n - 1).copy_(sum.expand({n - 1, mine}));
                  channel.all_to_all(terms, own_shards, flat, shards);
+               });
+}
+
+// As many bytes as in two exchanges of halves, but half of the latency.
+Work Communicator::all_reduce_sum_of_two(const at::Tensor& tensor) {
+  std::vector<int64_t> to_other = {0, 0};
+  to_other[static_cast<size_t>(1 - index())] = tensor.numel();
+  const at::Tensor flat = tensor.view({tensor.numel()});
+  const at::Tensor other = at::empty_like(flat);
+  return start({.collective = Collective::kAllReduceSum, .tensor = tensor}, tensor, {other},
+               [=](Channel& channel) {
+                 if (flat.numel() == 0) return;
+                 channel.all_to_all(flat, to_other, other, to_other);
+                 at::Tensor sum = flat;
+                 sum.add_(other);  // the same bits in either order
                });
 }
 

@@ -69,9 +69,9 @@ class Communicator {
   /// ..., in float32 and rounded once at the end for 16-bit dtypes: the same bits on all members, and from
   /// run to run. Moves (N + (n - 2) s) elements each way, of N in the tensor and s in this member's shard: N
   /// / n, plus one on the first N mod n members. With equal shards that is 2 (n - 1) / n times the tensor's
-  /// bytes. Uses n s elements of scratch memory until it completes. Source: reduce-scatter and all-gather of
-  /// Rabenseifner 2004 (https://doi.org/10.1007/978-3-540-24685-5_1), both as direct exchanges, so that the
-  /// order of the sum can be chosen.
+  /// bytes. Uses n s elements of scratch memory (N if n is 2) until it completes. Source: reduce-scatter and
+  /// all-gather of Rabenseifner 2004 (https://doi.org/10.1007/978-3-540-24685-5_1), both as direct exchanges,
+  /// so that the order of the sum can be chosen; two members exchange all they have at once.
   Work all_reduce_sum(const at::Tensor& tensor);
 
   /// Replaces `part` with this member's part of the sum of the members' `whole`; wait returns it. The parts
@@ -119,6 +119,7 @@ class Communicator {
 
   Work start(const Call& call, at::Tensor result, std::vector<at::Tensor> scratch,
              std::function<void(Channel&)> exchange);
+  Work all_reduce_sum_of_two(const at::Tensor& tensor);
   void require_suitable(Collective collective, const at::Tensor& tensor) const;
   /// Elements of one of the equal parts of `tensor`. Throws ShapeError if there are none.
   int64_t part_numel(Collective collective, const at::Tensor& tensor) const;
