@@ -119,6 +119,8 @@ TEST(Pretrain, ErrorsNameTheOptionTheValueAndTheRemedy) {
        "the file defines the number of chunks per rank"},
       {"--schedule_times 1,2",
        "--schedule_times must be 3 numbers (F,I,W) or 4 (F,I,W,MESSAGE), got 2: '1,2'"},
+      {"--early_weight_gradients --sharding stage2 --sharding_parallel_degree 2",
+       "--early_weight_gradients adds up gradients of several microbatches at a time"},
       {"--schedule_mp_exchange 1,1",
        "--schedule_mp_exchange is a part of --schedule_times, which is not set"},
       {"--schedule_times 1,1,1 --schedule_mp_exchange 1,1",

@@ -97,6 +97,11 @@ Strategy strategy_of(const PretrainOptions& options, std::optional<int64_t> worl
   strategy.recompute = recomputation_of(options);
   if (strategy.recompute != Recomputation::kNone) strategy.no_recompute_layers = options.no_recompute_layers;
   strategy.early_weight_gradients = options.early_weight_gradients;
+  require<ConfigError>(
+      !strategy.early_weight_gradients || strategy.mesh.sharding == 1 ||
+          strategy.reduce_timing() == ReduceTiming::kStep,
+      "--early_weight_gradients adds up gradients of several microbatches at a time, but they are reduced "
+      "after each (with sharding stages 2 and 3 by default): add --sharding_reduce step");
   validate(strategy);
   return strategy;
 }

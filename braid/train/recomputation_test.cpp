@@ -70,6 +70,13 @@ TEST(Recomputation, ThePlanSaysWhatIsRecomputed) {
               Contains("recomputed in the backward pass: core_attn: decoder layer 8"));
 }
 
+TEST(Recomputation, ThePlanSaysWhereEarlyWeightGradientsHaveNoEffect) {
+  const char* line = "early_weight_gradients has no effect: 1F1B does not split the backward pass";
+  EXPECT_THAT(plan_text(plan_of({.early_weight_gradients = true})), Contains(line));
+  EXPECT_THAT(plan_text(plan_of({.early_weight_gradients = true, .schedule_mode = "ZBH1"})),
+              ::testing::Not(Contains(HasSubstr("no effect"))));
+}
+
 TEST(Recomputation, KeepsLessAndTakesLonger) {
   std::vector<int64_t> kept;
   std::vector<double> times;
