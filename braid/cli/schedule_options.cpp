@@ -80,13 +80,6 @@ schedule::Schedule schedule_of_file(const ScheduleOptions& options, std::string_
   return schedule;
 }
 
-// What an exchange of all of a rank's segments takes, from an option.
-double exchange_time(std::string_view option, double value) {
-  require<ConfigError>(value >= 0 && value <= kMostTime, option,
-                       " must be a time between 0 and 1e12, in the unit of --times; got ", value);
-  return value;
-}
-
 // The gather and the reduction of all of a rank's segments.
 std::array<double, 2> sharding_exchange_of(const ScheduleOptions& options) {
   if (!options.sharding_exchange) return {0, 0};
@@ -101,7 +94,10 @@ std::array<double, 2> sharding_exchange_of(const ScheduleOptions& options) {
                          "--sharding_exchange must be 2 numbers (all gathers, all reductions), as in 0.5,1; "
                          "got '",
                          *options.sharding_exchange, "'");
-    times[i] = exchange_time("--sharding_exchange", *number);
+    require<ConfigError>(
+        *number >= 0 && *number <= kMostTime,
+        "--sharding_exchange must be a time between 0 and 1e12, in the unit of --times; got ", *number);
+    times[i] = *number;
   }
   return times;
 }
@@ -255,7 +251,7 @@ schedule::Schedule schedule_of(const ScheduleOptions& options, std::string_view 
 
 schedule::Schedule with_weights_in_hand(const ScheduleOptions& options, schedule::Schedule schedule,
                                         const schedule::Durations& durations) {
-  if (!options.weights_in_hand) return schedule;
+  if (!options.weights_in_hand || !durations.has_exchanges()) return schedule;
   return schedule::place_weights_in_hand(std::move(schedule), durations);
 }
 

@@ -45,7 +45,7 @@ ScheduleTable show_table() {
 }
 
 std::string exchange_text(const schedule::StageTimes& stage) {
-  if (stage.forward_exchange + stage.backward_exchange == schedule::Seconds(0)) return "";
+  if (!stage.has_exchange()) return "";
   return cat(", of which F waits ", stage.forward_exchange.count(), " for its mp group and I ",
              stage.backward_exchange.count());
 }

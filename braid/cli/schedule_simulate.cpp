@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <iomanip>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
@@ -36,8 +38,8 @@ struct Row {
   std::optional<double> unclipped_interval;
   std::vector<double> peaks;
   int64_t weights_in_hand = 0;
-  double step_time_without = 0;  // W's in hand
   bool has_exchanges = false;
+  double step_time_without = 0;  // W's in hand; of times with exchanges
 
   double peak() const { return *std::ranges::max_element(peaks); }
 };
@@ -53,29 +55,30 @@ std::optional<double> interval_of(const schedule::Schedule& schedule, const sche
 }
 
 Row simulated(const ScheduleOptions& options, std::string_view mode) {
-  const schedule::Schedule plain = schedule_of(options, mode, {.cells = kMostCells, .purpose = "simulate"});
-  schedule::Workload workload = workload_of(options, plain.shape);
-  const schedule::Schedule schedule = with_weights_in_hand(options, plain, workload.durations);
-  const schedule::DataAxes data = data_axes_of(options, plain.shape);
-  add_data_times(options, plain.shape, workload.durations);
+  schedule::Schedule schedule = schedule_of(options, mode, {.cells = kMostCells, .purpose = "simulate"});
+  schedule::Workload workload = workload_of(options, schedule.shape);
+  // A schedule may fill much of the memory, so it is copied only where both are needed.
+  std::optional<schedule::Schedule> plain;
+  if (workload.durations.has_exchanges()) plain = schedule;
+  schedule = with_weights_in_hand(options, std::move(schedule), workload.durations);
+  const schedule::DataAxes data = data_axes_of(options, schedule.shape);
+  add_data_times(options, schedule.shape, workload.durations);
   const auto run = [&](const schedule::Schedule& compute) {
-    return schedule::simulate(with_data_axes(options, compute), workload.durations);
+    return data.is_on() ? schedule::simulate(with_data_axes(options, compute), workload.durations)
+                        : schedule::simulate(compute, workload.durations);
   };
   const schedule::Simulation simulation = run(schedule);
-  return {
-      .name = schedule.name,
-      .shape = schedule.shape,
-      .step_time = simulation.step_time.count(),
-      .longest_span = simulation.longest_span.count(),
-      .bubble_rate = simulation.bubble_rate,
-      .clipped_interval = interval_of(schedule, workload, data, schedule::NormUse::kScalesUpdate),
-      .unclipped_interval = interval_of(schedule, workload, data, schedule::NormUse::kReportedOnly),
-      .peaks = peaks_of(schedule, workload),
-      .weights_in_hand = count_weights_in_hand(schedule),
-      .step_time_without = run(plain).step_time.count(),
-      .has_exchanges = std::ranges::any_of(workload.durations.stages, [](const schedule::StageTimes& stage) {
-        return stage.forward_exchange + stage.backward_exchange > schedule::Seconds(0);
-      })};
+  return {.name = schedule.name,
+          .shape = schedule.shape,
+          .step_time = simulation.step_time.count(),
+          .longest_span = simulation.longest_span.count(),
+          .bubble_rate = simulation.bubble_rate,
+          .clipped_interval = interval_of(schedule, workload, data, schedule::NormUse::kScalesUpdate),
+          .unclipped_interval = interval_of(schedule, workload, data, schedule::NormUse::kReportedOnly),
+          .peaks = peaks_of(schedule, workload),
+          .weights_in_hand = count_weights_in_hand(schedule),
+          .has_exchanges = plain.has_value(),
+          .step_time_without = plain ? run(*plain).step_time.count() : 0};
 }
 
 nlohmann::ordered_json to_json(const Row& row) {
@@ -245,8 +248,7 @@ int schedule_compare_command(const CommandContext& context) {
            "Compares all schedules for one pipeline, the shortest step first. The step time "
            "runs from the first start to the last end on any rank; speed is 1F1B's step time "
            "over it. With --mp_exchange, the last columns are the number of W's that run behind exchanges, "
-           "and "
-           "the step time if none did. The interval is the time from one step to the next, with gradient "
+           "and the step time if none did. The interval is the time from one step to the next, with gradient "
            "clipping and without."});
   table.group("Pipeline");
   add_pipeline_options(table);

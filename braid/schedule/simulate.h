@@ -29,6 +29,7 @@ struct StageTimes {
     return fused_backward.value_or(backward_input + backward_weight -
                                    std::min(backward_exchange, backward_weight));
   }
+  bool has_exchange() const { return forward_exchange + backward_exchange > Seconds(0); }
   /// 0 for anything but F and I.
   Seconds exchange_of(Op op) const {
     return op == Op::kForward ? forward_exchange
@@ -66,6 +67,7 @@ struct Durations {
   const StageTimes& of(int32_t stage) const {
     return stages[stages.size() == 1 ? 0 : static_cast<size_t>(stage)];
   }
+  bool has_exchanges() const { return std::ranges::any_of(stages, &StageTimes::has_exchange); }
   /// That of one of a stage's `count` segments. Not checked: there is one.
   SegmentTimes of_segment(int32_t stage, int32_t segment, int32_t count) const {
     if (segments.empty()) return {.share = 1.0 / count};

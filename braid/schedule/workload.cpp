@@ -59,7 +59,7 @@ void set_exchanges(Durations& durations, std::string_view text, int32_t chunks_p
 void assume_exchanges(Durations& durations) {
   constexpr double kPart = 0.1;
   for (StageTimes& stage : durations.stages) {
-    if (stage.forward_exchange + stage.backward_exchange > Seconds(0)) continue;
+    if (stage.has_exchange()) continue;
     stage.forward_exchange = kPart * stage.forward;
     stage.backward_exchange = kPart * stage.backward_input;
   }
