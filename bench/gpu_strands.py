@@ -19,6 +19,8 @@ import subprocess
 import sys
 import time
 
+from measure import OUTER, flags
+
 STEPS = 5
 SEQUENCES = 8  # of a step, over all ranks
 MODEL = {"model_name_or_path": "braid/llama-tiny", "num_hidden_layers": 8, "hidden_size": 128, "num_attention_heads": 8, "num_key_value_heads": 8,
@@ -26,7 +28,6 @@ MODEL = {"model_name_or_path": "braid/llama-tiny", "num_hidden_layers": 8, "hidd
 RUN = {"synthetic_data": 1, "learning_rate": 0.001, "max_steps": STEPS, "logging_steps": STEPS, "do_train": 1, "skip_export": 1, "disable_tqdm": 1,
        "num_threads": 1, "overwrite_output_dir": 1, "dist_timeout": 60}
 TIMEOUT_S = 120
-OUTER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 # Relative to one rank's float32. Strands add up the same products in another order: some 2^-24 in each of some hundred sums that an activation
 # passes through, of either sign. What is lost, added twice or sent to a wrong place changes a loss or a gradient's norm by percents.
 BOUND = 2.0 ** -14
@@ -92,8 +93,7 @@ class Runner:
         self.count += 1
         folder = self.options.out / str(self.count)
         folder.mkdir(parents=True, exist_ok=True)
-        options = {**MODEL, **RUN, **strategy, "output_dir": folder / "run"}
-        arguments = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
+        arguments = flags({**MODEL, **RUN, **strategy, "output_dir": folder / "run"})
         log = folder / "log"
         with open(log, "w") as output:
             started = [subprocess.Popen(words, env={**self.environment, **added}, stdin=subprocess.DEVNULL, stdout=output,

@@ -55,9 +55,9 @@ std::string_view long_name(mesh::Axis axis) {
 }
 
 // Where ranks are in a panel.
-class Plan {
+class NodeGrid {
  public:
-  explicit Plan(const MeshPicture& picture) : ranks_(static_cast<int32_t>(picture.mesh.world_size())) {
+  explicit NodeGrid(const MeshPicture& picture) : ranks_(static_cast<int32_t>(picture.mesh.world_size())) {
     per_node_ = std::min(picture.ranks_per_node, ranks_);
     // Neighbours on mp are side by side where that fills rows of equal length, so that a row is one group.
     const int32_t mp = picture.mesh.mp;
@@ -114,15 +114,15 @@ double middle_y(const Box& box) { return box.y + box.height / 2; }
 
 // A line through the ranks of a group, which the ranks cover. Lines of different groups run beside one
 // another: each is moved across its direction by its place among the ranks that it passes behind.
-std::string draw_group(const Plan& plan, const std::vector<int32_t>& group, double top) {
+std::string draw_group(const NodeGrid& grid, const std::vector<int32_t>& group, double top) {
   std::string lines;
   for (size_t i = 1; i < group.size(); ++i) {
-    const Box from = plan.cell(group[i - 1], top);
-    const Box to = plan.cell(group[i], top);
+    const Box from = grid.cell(group[i - 1], top);
+    const Box to = grid.cell(group[i], top);
     const int32_t stride = group[i] - group[i - 1];
     const bool is_level = from.y == to.y;
-    const int32_t beside = is_level ? std::min(stride, plan.columns()) : std::max(1, stride / plan.columns());
-    const int32_t place = is_level ? group.front() % beside : group.front() / plan.columns() % beside;
+    const int32_t beside = is_level ? std::min(stride, grid.columns()) : std::max(1, stride / grid.columns());
+    const int32_t place = is_level ? group.front() % beside : group.front() / grid.columns() % beside;
     const double step = std::min(5.0, (kCell - 4) / beside);
     const double shift = (place - (beside - 1) / 2.0) * step;
     lines += line_element(middle_x(from) + (is_level ? 0 : shift), middle_y(from) + (is_level ? shift : 0),
@@ -138,7 +138,7 @@ std::string text_of(const std::vector<int32_t>& group) {
   return group.size() > kShown ? text + ", ..." : text;
 }
 
-// "16 groups of 2 ranks (0, 1), none across nodes".
+// "16 groups of 2 ranks, the first 0, 1; all within a node".
 std::string spread_text(const MeshPicture& picture, mesh::Axis axis) {
   const AxisSpread spread = spread_of(picture.mesh, axis, picture.ranks_per_node);
   const std::string across = spread.crossing == 0 ? "all within a node"
@@ -149,22 +149,22 @@ std::string spread_text(const MeshPicture& picture, mesh::Axis axis) {
              ", the first ", text_of(group_of(picture.mesh, 0, axis)), "; ", across);
 }
 
-std::string draw_ranks(const MeshPicture& picture, const Plan& plan, mesh::Axis axis, double top) {
+std::string draw_ranks(const MeshPicture& picture, const NodeGrid& grid, mesh::Axis axis, double top) {
   std::string nodes;
   std::string titles;
-  for (int32_t node = 0; node < plan.nodes(); ++node) {
-    const Box box = plan.node(node, top);
+  for (int32_t node = 0; node < grid.nodes(); ++node) {
+    const Box box = grid.node(node, top);
     nodes += rect_element(box, attribute("rx", 5));
     titles += text_element(box.x + kNodePadding, box.y + kNodeTitle - 5, {}, cat("node ", node));
   }
   std::string lines;
   std::vector<RowBox> cells;
   const int32_t size = degree(picture.mesh, axis);
-  for (int32_t rank = 0; rank < plan.ranks(); ++rank) {
+  for (int32_t rank = 0; rank < grid.ranks(); ++rank) {
     const mesh::Coordinates place = coordinates_of(picture.mesh, rank);
     const std::vector<int32_t> group = group_of(picture.mesh, rank, axis);
-    if (group.front() == rank) lines += draw_group(plan, group, top);
-    cells.push_back({.box = plan.cell(rank, top),
+    if (group.front() == rank) lines += draw_group(grid, group, top);
+    cells.push_back({.box = grid.cell(rank, top),
                      .colour = shade(colour_of(axis), coordinate(place, axis), size),
                      .tip = cat("rank ", rank, ": ", to_string(place), "; with ranks ", text_of(group)),
                      .label = cat(rank)});
@@ -173,7 +173,7 @@ std::string draw_ranks(const MeshPicture& picture, const Plan& plan, mesh::Axis 
          group_element(attribute("font-size", kTickFont), titles) +
          group_element(attribute("stroke", to_string(colour_of(axis))) + attribute("stroke-width", 2),
                        lines) +
-         draw_boxes(cells, cat(plan.ranks() - 1));
+         draw_boxes(cells, cat(grid.ranks() - 1));
 }
 
 }  // namespace
@@ -199,7 +199,7 @@ std::string draw_mesh(const MeshPicture& picture) {
   constexpr int64_t kMostRanks = 4096;
   require<ConfigError>(picture.mesh.world_size() <= kMostRanks, "the mesh has ", picture.mesh.world_size(),
                        " ranks, too many to draw (at most ", kMostRanks, ")");
-  const Plan plan(picture);
+  const NodeGrid grid(picture);
   Drawing drawing(picture.title, {});
   double y = 58;
   for (const mesh::Axis axis : mesh::kAxes) {
@@ -222,8 +222,8 @@ std::string draw_mesh(const MeshPicture& picture) {
       }
     }
     y -= kNotePitch / 2 - 2;
-    drawing.add(draw_ranks(picture, plan, axis, y), kMargin + plan.width());
-    y += plan.height() + kPanelGap;
+    drawing.add(draw_ranks(picture, grid, axis, y), kMargin + grid.width());
+    y += grid.height() + kPanelGap;
   }
   const double bottom = y - kPanelGap - 14;  // the footer stands 40 below a plot with an axis
   drawing.add_footer(bottom, picture.footer);

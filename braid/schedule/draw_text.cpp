@@ -170,12 +170,6 @@ std::string heading(const Schedule& schedule) {
   return cat(text, shape.microbatches, shape.microbatches == 1 ? " microbatch\n" : " microbatches\n");
 }
 
-bool uses(const Schedule& schedule, Op op) {
-  return std::any_of(schedule.ranks.begin(), schedule.ranks.end(), [op](const std::vector<Action>& list) {
-    return std::any_of(list.begin(), list.end(), [op](const Action& action) { return action.op == op; });
-  });
-}
-
 std::string legend(const Schedule& schedule) {
   std::string text = "F forward";
   if (uses(schedule, Op::kBackward)) text += ", [B] backward";

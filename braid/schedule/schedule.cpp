@@ -264,6 +264,12 @@ Action wait_action(const Handover& message) {
           .microbatch = message.microbatch};
 }
 
+bool uses(const Schedule& schedule, Op op) {
+  return std::ranges::any_of(schedule.ranks, [&](const std::vector<Action>& list) {
+    return std::ranges::find(list, op, &Action::op) != list.end();
+  });
+}
+
 int64_t count_weights_in_hand(const Schedule& schedule) {
   int64_t count = 0;
   for (const std::vector<Action>& list : schedule.ranks) {

@@ -168,6 +168,9 @@ Action send_action(const Handover& message);
 Action receive_action(const Handover& message);
 Action wait_action(const Handover& message);
 
+/// Whether any rank has an action with `op`.
+bool uses(const Schedule& schedule, Op op);
+
 /// How many actions of all ranks have a W in hand.
 int64_t count_weights_in_hand(const Schedule& schedule);
 

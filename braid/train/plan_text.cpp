@@ -243,12 +243,6 @@ void add_messages(const RunPlan& plan, std::vector<std::string>& lines) {
                             " (", size_text(8 * numbers), ") from each"));
 }
 
-bool splits_backward(const schedule::Schedule& compute) {
-  return std::ranges::any_of(compute.ranks, [](const std::vector<schedule::Action>& list) {
-    return std::ranges::find(list, schedule::Op::kBackwardInput, &schedule::Action::op) != list.end();
-  });
-}
-
 }  // namespace
 
 std::vector<std::string> plan_text(const RunPlan& plan) {
@@ -270,7 +264,7 @@ std::vector<std::string> plan_text(const RunPlan& plan) {
     if (!plan.recompute.empty()) {
       lines.push_back("recomputed in the backward pass: " + recomputation_text(plan.recompute));
     }
-    if (plan.strategy.early_weight_gradients && !splits_backward(plan.compute)) {
+    if (plan.strategy.early_weight_gradients && !uses(plan.compute, schedule::Op::kBackwardInput)) {
       lines.push_back(cat("early_weight_gradients has no effect: ", plan.compute.name,
                           " does not split the backward pass"));
     }

@@ -50,7 +50,7 @@ std::vector<Block> blocks_of(std::span<const LayerSpec> layers) {
     if (layer.block.empty()) continue;
     const auto index = static_cast<int64_t>(i);
     require<ConfigError>(i + 1 < layers.size(), "layer ", layer.name,
-                         " ends the model and cannot be part of ", "the decoder layer ", layer.block,
+                         " ends the model and cannot be part of the decoder layer ", layer.block,
                          " (LayerSpec::block)");
     if (!blocks.empty() && blocks.back().name == layer.block && blocks.back().layers.end == index) {
       ++blocks.back().layers.end;
@@ -63,7 +63,7 @@ std::vector<Block> blocks_of(std::span<const LayerSpec> layers) {
   return blocks;
 }
 
-layers::ModelSpec without_recomputation(const config::Strategy& strategy, const layers::ModelSpec& model) {
+layers::ModelSpec with_early_gradients(const config::Strategy& strategy, const layers::ModelSpec& model) {
   if (!strategy.early_weight_gradients) return model;
   layers::ModelSpec result = model;
   bool has_any = false;
@@ -134,7 +134,7 @@ std::vector<Recomputation> granularities_of(std::span<const LayerSpec> layers, c
 }
 
 std::vector<LayerSpec> layers_of_all_kinds(const config::Strategy& strategy, const layers::ModelSpec& model) {
-  const layers::ModelSpec plain = without_recomputation(strategy, model);
+  const layers::ModelSpec plain = with_early_gradients(strategy, model);
   const std::vector<Recomputation> of_blocks = recomputation_of(strategy, plain);
   if (strategy.recompute != Recomputation::kAuto) return recompute_blocks(plain, of_blocks).layers;
   std::vector<LayerSpec> result = plain.layers;

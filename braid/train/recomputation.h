@@ -22,9 +22,8 @@ struct Block {
 /// if the loss is one.
 std::vector<Block> blocks_of(std::span<const layers::LayerSpec> layers);
 
-/// `model` as the strategy has it without recomputation: with early gradients, if it says so. Throws
-/// ConfigError if no layer can have them.
-layers::ModelSpec without_recomputation(const config::Strategy& strategy, const layers::ModelSpec& model);
+/// `model`, with early gradients if the strategy says so. Throws ConfigError if no layer can have them.
+layers::ModelSpec with_early_gradients(const config::Strategy& strategy, const layers::ModelSpec& model);
 
 /// What each decoder layer of `model` recomputes, or may (kAuto); empty if none does. Throws ConfigError if
 /// there is no such layer, and for layers in no_recompute_layers that the model does not have.

@@ -182,6 +182,45 @@ class RankChoice {
   std::optional<Best> best_;
 };
 
+/// Chooses for all ranks of a plan, as often as asked.
+class Choice {
+ public:
+  explicit Choice(const RunPlan& base) : base_(base) {
+    require<ConfigError>(base.kinds_of_unknown_memory.empty(),
+                         "recomputation auto needs to know what layers keep, but those of kind ",
+                         base.kinds_of_unknown_memory.empty() ? "" : base.kinds_of_unknown_memory.front(),
+                         " do not state it (LayerSpec::saved_bytes)");
+    const std::vector<Block> blocks = blocks_of(base.model.layers);
+    for (int32_t rank = 0; rank < base.compute.shape.ranks; ++rank) ranks_.emplace_back(base, blocks, rank);
+  }
+
+  /// The rank that keeps the most with all that can be recomputed.
+  int64_t fullest_rank() const {
+    return std::ranges::max_element(ranks_, {}, &RankChoice::least) - ranks_.begin();
+  }
+  /// What it then keeps: the least limit.
+  int64_t least() const { return ranks_[static_cast<size_t>(fullest_rank())].least(); }
+
+  /// Ranks that cannot keep `limit` recompute all that they can.
+  std::vector<Recomputation> choose(int64_t limit) {
+    std::vector<std::vector<Recomputation>> of_stages(static_cast<size_t>(base_.stages()));
+    for (RankChoice& rank : ranks_) {
+      const std::vector<size_t> chosen = rank.choose(std::max(limit, rank.least()));
+      for (size_t chunk = 0; chunk < chosen.size(); ++chunk) {
+        of_stages[static_cast<size_t>(rank.stages()[chunk])] = rank.options(chunk)[chosen[chunk]].of_blocks;
+      }
+    }
+    std::vector<Recomputation> result;
+    for (const std::vector<Recomputation>& of_stage : of_stages)
+      result.insert(result.end(), of_stage.begin(), of_stage.end());
+    return result;
+  }
+
+ private:
+  const RunPlan& base_;
+  std::vector<RankChoice> ranks_;
+};
+
 }  // namespace
 
 layers::ModelSpec with_blocks_in_one_stage(layers::ModelSpec model) {
@@ -192,51 +231,29 @@ layers::ModelSpec with_blocks_in_one_stage(layers::ModelSpec model) {
   return model;
 }
 
-std::vector<Recomputation> least_recomputation(const RunPlan& base, int64_t limit, bool* is_kept) {
-  require<ConfigError>(base.kinds_of_unknown_memory.empty(),
-                       "recomputation auto needs to know what layers keep, but those of kind ",
-                       base.kinds_of_unknown_memory.empty() ? "" : base.kinds_of_unknown_memory.front(),
-                       " do not state it (LayerSpec::saved_bytes)");
-  const std::vector<Block> blocks = blocks_of(base.model.layers);
-  std::vector<RankChoice> ranks;
-  for (int32_t rank = 0; rank < base.compute.shape.ranks; ++rank) ranks.emplace_back(base, blocks, rank);
-  const auto fullest = std::ranges::max_element(ranks, {}, &RankChoice::least);
-  require<ConfigError>(is_kept != nullptr || fullest->least() <= limit, "with all that can be recomputed, ",
-                       base.compute.name, " still keeps ", fullest->least(), " bytes on rank ",
-                       fullest - ranks.begin(), ", more than the limit of ", limit, ": the least limit is ",
-                       fullest->least(), ", or less with a schedule that keeps less or, if that splits the ",
-                       "backward pass, with early_weight_gradients");
-  if (is_kept != nullptr) *is_kept = fullest->least() <= limit;
-  std::vector<std::vector<Recomputation>> of_stages(static_cast<size_t>(base.stages()));
-  for (RankChoice& rank : ranks) {
-    const std::vector<size_t> chosen = rank.choose(std::max(limit, rank.least()));
-    for (size_t chunk = 0; chunk < chosen.size(); ++chunk) {
-      of_stages[static_cast<size_t>(rank.stages()[chunk])] = rank.options(chunk)[chosen[chunk]].of_blocks;
-    }
-  }
-  std::vector<Recomputation> result;
-  for (const std::vector<Recomputation>& of_stage : of_stages)
-    result.insert(result.end(), of_stage.begin(), of_stage.end());
-  return result;
+std::vector<Recomputation> least_recomputation(const RunPlan& base, int64_t limit) {
+  Choice choice(base);
+  const int64_t least = choice.least();
+  require<ConfigError>(least <= limit, "with all that can be recomputed, ", base.compute.name,
+                       " still keeps ", least, " bytes on rank ", choice.fullest_rank(),
+                       ", more than the limit of ", limit, ": the least limit is ", least,
+                       ", or less with a schedule that keeps less or, if that splits the backward pass, with "
+                       "early_weight_gradients");
+  return choice.choose(limit);
 }
 
-std::vector<std::vector<Recomputation>> recomputation_candidates(const RunPlan& base, int64_t limit,
-                                                                 bool is_fixed) {
-  if (is_fixed) return {least_recomputation(base, limit)};
+std::vector<std::vector<Recomputation>> recomputation_candidates(const RunPlan& base, int64_t limit) {
+  Choice choice(base);
   const std::vector<int64_t> peaks = schedule::peak_memory(base.compute, base.memory_bytes);
   const int64_t peak = *std::ranges::max_element(peaks);
   std::vector<std::vector<Recomputation>> result;
   for (int i = 0; i <= kTriedLimits; ++i) {
     const int64_t tried = std::max(limit, peak - (peak - limit) * i / kTriedLimits);
-    bool is_kept = false;
-    std::vector<Recomputation> of_blocks = least_recomputation(base, tried, &is_kept);
+    std::vector<Recomputation> of_blocks = choice.choose(tried);
     if (result.empty() || result.back() != of_blocks) result.push_back(std::move(of_blocks));
-    if (tried == limit || !is_kept) break;
+    if (tried == limit || tried < choice.least()) break;
   }
-  if (peak > limit) {
-    bool is_kept = false;
-    result.push_back(least_recomputation(base, 0, &is_kept));  // all that there is
-  }
+  if (peak > limit) result.push_back(choice.choose(0));  // all that there is
   return result;
 }
 

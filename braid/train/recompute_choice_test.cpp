@@ -119,12 +119,6 @@ TEST(RecomputeChoice, IsTheCheapestOfAllThatKeepTheLimit) {
   EXPECT_GT(partial, 10) << "recomputation of a part of the layers";
 }
 
-bool splits_backward(const schedule::Schedule& compute) {
-  return std::ranges::any_of(compute.ranks, [](const std::vector<schedule::Action>& list) {
-    return std::ranges::count(list, schedule::Op::kBackwardInput, &schedule::Action::op) > 0;
-  });
-}
-
 TEST(RecomputeChoice, EveryModeKeepsTheLimit) {
   int modes = 0, fused = 0;
   for (const schedule::Mode& mode : schedule::modes()) {
@@ -135,7 +129,7 @@ TEST(RecomputeChoice, EveryModeKeepsTheLimit) {
     const RunPlan full = plan_of(strategy);
     // With longer B, schedules made for times may keep more W's, since there is no limit yet.
     const int64_t limit = (peak_of(none) + std::min(peak_of(none), peak_of(full))) / 2;
-    if (!splits_backward(none.compute)) {
+    if (!uses(none.compute, schedule::Op::kBackwardInput)) {
       EXPECT_LT(peak_of(full), peak_of(none));
       ++fused;
     } else if (!mode.arranges_for_times) {

@@ -226,8 +226,8 @@ RunPlan with_recomputation(const RunPlan& plan, const RunPlan& base,
 
 /// Makes of plan.recompute, where it is kAuto, the choice with which the schedule keeps the memory limit and
 /// takes the shortest time. A schedule that is arranged for times and memory may trade one for the other, so
-/// several amounts of recomputation are tried with it; of a fixed one only the least keeps the limit for
-/// nothing.
+/// several amounts of recomputation are tried with it; with a fixed one, more than the least only takes
+/// longer.
 void arrange_with_least_recomputation(RunPlan& plan, const layers::ModelSpec& model,
                                       const schedule::PipelineShape& shape, const PartTimes& measured) {
   RunPlan base = plan;
@@ -237,10 +237,17 @@ void arrange_with_least_recomputation(RunPlan& plan, const layers::ModelSpec& mo
   arrange(base, shape, measured);
   const bool is_fixed =
       plan.strategy.schedule || !schedule::mode_of(plan.strategy.schedule_mode).arranges_for_times;
+  const int64_t limit = *plan.strategy.memory_limit_bytes;
+  std::vector<std::vector<config::Recomputation>> candidates;
+  if (is_fixed) {
+    candidates.push_back(least_recomputation(base, limit));
+  } else {
+    candidates = recomputation_candidates(base, limit);
+  }
   std::optional<RunPlan> best;
+  schedule::Seconds shortest{0};  // its step
   std::string reason;
-  for (const std::vector<config::Recomputation>& of_blocks :
-       recomputation_candidates(base, *plan.strategy.memory_limit_bytes, is_fixed)) {
+  for (const std::vector<config::Recomputation>& of_blocks : candidates) {
     RunPlan candidate = with_recomputation(plan, base, of_blocks);
     try {
       arrange(candidate, shape, measured);
@@ -248,10 +255,10 @@ void arrange_with_least_recomputation(RunPlan& plan, const layers::ModelSpec& mo
       reason = error.what();
       continue;
     }
-    const auto time_of = [](const RunPlan& made) {
-      return schedule::simulate(made.compute, made.durations).step_time;
-    };
-    if (!best || time_of(candidate) < time_of(*best)) best = std::move(candidate);
+    const schedule::Seconds time = schedule::simulate(candidate.compute, candidate.durations).step_time;
+    if (best && time >= shortest) continue;
+    shortest = time;
+    best = std::move(candidate);
   }
   require<ConfigError>(best.has_value(), "even with all that can be recomputed, ", reason);
   plan = std::move(*best);
@@ -393,7 +400,7 @@ RunPlan make_run_plan(const config::Strategy& strategy, const config::TrainingOp
   config::validate(training);
   const schedule::PipelineShape shape = shape_of(strategy, training);
   RunPlan plan = {.strategy = strategy, .device = device, .training = training};
-  const layers::ModelSpec plain = without_recomputation(strategy, model);
+  const layers::ModelSpec plain = with_early_gradients(strategy, model);
   plan.recompute = recomputation_of(strategy, plain);
 
   // 1. The cut and the schedule.
