@@ -20,6 +20,7 @@
 #include "braid/data/tokenizer/tokenizer.h"
 #include "braid/model/llama.h"
 #include "braid/tensor/memory.h"
+#include "braid/train/learning_rate_proposal.h"
 #include "braid/train/plan_drawing.h"
 #include "braid/train/plan_text.h"
 #include "braid/train/pretrain.h"
@@ -169,6 +170,9 @@ void print_plan(const CommandContext& context, const config::PretrainCommand& co
     return;
   }
   for (const std::string& line : train::plan_text(plan)) context.out << line << "\n";
+  if (command.run.proposes_learning_rate && command.run.training.max_steps > 0) {
+    context.out << train::learning_rate_proposal(plan) << "\n";
+  }
 }
 
 int train(const CommandContext& context, const comm::World& world, const config::PretrainCommand& command) {

@@ -65,6 +65,8 @@ struct PretrainOptions {
   double warmup_ratio = 0.0;
   int64_t warmup_steps = 0;
   std::optional<int64_t> decay_steps;
+  double wsd_decay_ratio = 0.2;
+  std::string wsd_decay_type = "minus_sqrt";
   double weight_decay = 0.0;
   double adam_beta1 = 0.9;
   double adam_beta2 = 0.999;

@@ -37,6 +37,8 @@ void note_unused(const PretrainOptions& options, const mesh::MeshShape& mesh,
   const bool is_constant = options.lr_scheduler_type.starts_with("constant");
   note(!options.do_eval, {"eval_steps", "eval_iters", "per_device_eval_batch_size"}, "do_eval is off");
   note(is_constant, {"decay_steps", "min_learning_rate"}, "the learning rate is constant");
+  note(options.lr_scheduler_type != "wsd", {"wsd_decay_ratio", "wsd_decay_type"},
+       "lr_scheduler_type is not wsd");
   note(options.synthetic_data, {"input_dir", "split"}, "synthetic_data is on");
   note(options.warmup_steps > 0, {"warmup_ratio"}, "warmup_steps takes precedence");
   note(options.continue_training, {"initializer_range"}, "the weights come from model_name_or_path");
@@ -124,6 +126,11 @@ void validate_learning_rate(const PretrainOptions& options) {
   require<ConfigError>(warmup_steps(options) <= static_cast<double>(decay_steps(options)), "the warm-up of ",
                        to_text(warmup_steps(options)), " steps must end before the decay does, at step ",
                        decay_steps(options), " (--warmup_steps, --warmup_ratio, --decay_steps, --max_steps)");
+  require<ConfigError>(curve != "wsd" || warmup_steps(options) <= static_cast<double>(stable_until(options)),
+                       "the warm-up of ", to_text(warmup_steps(options)),
+                       " steps must end before wsd's decay begins, after step ", stable_until(options),
+                       " of ", decay_steps(options),
+                       " (--warmup_steps, --warmup_ratio, --wsd_decay_ratio, --decay_steps, --max_steps)");
   require<ConfigError>(curve == "constant_with_warmup" || options.min_learning_rate <= options.learning_rate,
                        "--min_learning_rate must not exceed --learning_rate, got ",
                        to_text(options.min_learning_rate), " and ", to_text(options.learning_rate));
@@ -213,6 +220,12 @@ PretrainCommand parse_pretrain(std::span<const std::string> arguments, std::opti
 
   validate(command.options);
   command.run = run_options(command.options, world_size);
+  const auto is_learning_rate = [](const Assignment& assignment) {
+    return assignment.name == "learning_rate";
+  };
+  command.run.proposes_learning_rate = (command.options.do_train || plans_only) &&
+                                       !command.options.continue_training &&
+                                       std::none_of(all.begin(), all.end(), is_learning_rate);
   note_unused(command.options, command.run.strategy.mesh, given, command.notes);
   return command;
 }
@@ -283,6 +296,12 @@ double warmup_steps(const PretrainOptions& options) {
 
 int64_t decay_steps(const PretrainOptions& options) {
   return options.decay_steps.value_or(options.max_steps);
+}
+
+int64_t stable_until(const PretrainOptions& options) {
+  if (options.lr_scheduler_type != "wsd") return 0;
+  const int64_t end = decay_steps(options);
+  return end - std::llround(options.wsd_decay_ratio * static_cast<double>(end));
 }
 
 int64_t data_seed(const PretrainOptions& options) { return options.data_seed.value_or(options.seed); }

@@ -55,6 +55,9 @@ double warmup_steps(const PretrainOptions& options);
 /// The step at which the learning rate reaches its minimum: decay_steps, or max_steps.
 int64_t decay_steps(const PretrainOptions& options);
 
+/// The last step at the peak before the decay of wsd; 0 for other schedules, whose decay follows the warm-up.
+int64_t stable_until(const PretrainOptions& options);
+
 /// data_seed, or seed.
 int64_t data_seed(const PretrainOptions& options);
 

@@ -130,13 +130,16 @@ void add_optimizer_options(Table& table) {
              .choices = {"adamw", "adamw_mini", "adafactor"},
              .supported = {"adamw"},
              .missing = "other optimizers"});
-  table.add("learning_rate", &P::learning_rate, {.help = "Peak learning rate.", .range = kPositive});
+  table.add("learning_rate", &P::learning_rate,
+            {.help = "Peak learning rate. From random weights, a run without it proposes one.",
+             .range = kPositive});
   table.add("min_learning_rate", &P::min_learning_rate,
-            {.help = "Learning rate at the end of linear and cosine decay.", .range = kNotNegative});
+            {.help = "Learning rate at the end of the decay.", .range = kNotNegative});
   table.add("lr_scheduler_type", &P::lr_scheduler_type,
-            {.help = "Learning rate schedule after warm-up; constant has no warm-up.",
-             .choices = {"linear", "cosine", "constant", "constant_with_warmup", "polynomial"},
-             .supported = {"linear", "cosine", "constant", "constant_with_warmup"},
+            {.help = "Learning rate schedule after warm-up; constant has no warm-up. wsd (warm-up, stable, "
+                     "decay) stays at the peak until the last steps.",
+             .choices = {"linear", "cosine", "wsd", "constant", "constant_with_warmup", "polynomial"},
+             .supported = {"linear", "cosine", "wsd", "constant", "constant_with_warmup"},
              .missing = "polynomial decay"});
   table.add("warmup_ratio", &P::warmup_ratio,
             {.help = "Fraction of max_steps spent on warm-up; warmup_steps takes precedence.",
@@ -149,6 +152,11 @@ void add_optimizer_options(Table& table) {
             {.help = "Step at which decay ends, including warm-up. Unset: max_steps.",
              .unit = "steps",
              .range = kAtLeastOne});
+  table.add("wsd_decay_ratio", &P::wsd_decay_ratio,
+            {.help = "Fraction of decay_steps over which wsd decays.", .range = {.above = 0, .at_most = 1}});
+  table.add("wsd_decay_type", &P::wsd_decay_type,
+            {.help = "How wsd decays: minus_sqrt falls as 1 - sqrt(x).",
+             .choices = {"minus_sqrt", "linear", "cosine"}});
   table.add("weight_decay", &P::weight_decay,
             {.help = "AdamW's weight decay; not applied to norms.", .range = kNotNegative});
   const Range beta{.at_least = 0, .below = 1};

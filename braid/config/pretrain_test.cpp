@@ -143,6 +143,8 @@ TEST(Pretrain, ErrorsNameTheOptionTheValueAndTheRemedy) {
       {"--max_steps=7", "--max_steps is given twice, as '20' and as '7'"},
       {"--bf16 --fp16_opt_level O0", "conflict; omit one"},
       {"--lr_scheduler_type constant --warmup_steps 5", "use constant_with_warmup"},
+      {"--lr_scheduler_type wsd --warmup_steps 17",
+       "the warm-up of 17 steps must end before wsd's decay begins, after step 16 of 20"},
       {"--warmup_steps 21", "the warm-up of 21 steps must end before the decay does, at step 20"},
       {"--learning_rate 1e-6", "--min_learning_rate must not exceed --learning_rate, got 1e-05 and 1e-06"},
       {"--split 0,1,1", "--do_train needs a training set, but --split is 0,1,1"},
@@ -182,12 +184,39 @@ TEST(Pretrain, MissingRequiredOptionsAreNamed) {
   EXPECT_THAT(error_in(options), HasSubstr("--max_seq_length must be a whole number, >= 1, got '0'"));
 }
 
+TEST(Pretrain, WsdIsTranslated) {
+  const auto curve = [](const std::string& flags) {
+    return parse_pretrain(with(flags)).run.training.learning_rate;
+  };
+  EXPECT_EQ(curve("--lr_scheduler_type wsd").decay, Decay::kMinusSqrt);
+  EXPECT_EQ(curve("--lr_scheduler_type wsd").stable_until, 16);
+  EXPECT_EQ(curve("--lr_scheduler_type wsd --wsd_decay_type cosine --wsd_decay_ratio 0.5").stable_until, 10);
+  EXPECT_EQ(curve("--lr_scheduler_type wsd --wsd_decay_type cosine").decay, Decay::kCosine);
+  EXPECT_EQ(curve("--lr_scheduler_type cosine").stable_until, 0);
+}
+
+// Only a run from random weights, whose rate nobody chose, proposes one.
+TEST(Pretrain, ProposesALearningRate) {
+  const auto proposes = [](const std::string& flags) {
+    return parse_pretrain(with(flags)).run.proposes_learning_rate;
+  };
+  EXPECT_TRUE(proposes(""));
+  EXPECT_TRUE(proposes("--dry_run 1"));
+  EXPECT_FALSE(proposes("--learning_rate 5e-5"));
+  EXPECT_FALSE(proposes("--continue_training"));
+  EXPECT_FALSE(parse_pretrain(
+                   split("--model_name_or_path=braid/llama-tiny --input_dir=d --output_dir=o --do_eval", ' '))
+                   .run.proposes_learning_rate);
+}
+
 TEST(Pretrain, SettingsWithoutEffectAreNoted) {
   EXPECT_THAT(parse_pretrain(with("")).notes, IsEmpty());
   EXPECT_THAT(parse_pretrain(with("--eval_iters 3")).notes,
               ElementsAre("--eval_iters has no effect: do_eval is off"));
   EXPECT_THAT(parse_pretrain(with("--lr_scheduler_type constant --decay_steps 9")).notes,
               ElementsAre(HasSubstr("--decay_steps has no effect")));
+  EXPECT_THAT(parse_pretrain(with("--wsd_decay_ratio 0.1")).notes,
+              ElementsAre("--wsd_decay_ratio has no effect: lr_scheduler_type is not wsd"));
   EXPECT_THAT(parse_pretrain(with("--synthetic_data")).notes,
               ElementsAre(HasSubstr("--input_dir has no effect")));
   EXPECT_THAT(parse_pretrain(with("--save_strategy no --save_steps 5")).notes,
@@ -280,6 +309,10 @@ TEST(Pretrain, WarmupSeedsAndSplit) {
   EXPECT_EQ(warmup_steps({.warmup_ratio = 0.5, .warmup_steps = 3, .max_steps = 100}), 3);
   EXPECT_EQ(warmup_steps({.lr_scheduler_type = "constant", .warmup_ratio = 0.5, .max_steps = 100}), 0);
   EXPECT_EQ(decay_steps({.decay_steps = 7, .max_steps = 100}), 7);
+  EXPECT_EQ(stable_until({.max_steps = 100}), 0);
+  EXPECT_EQ(stable_until({.lr_scheduler_type = "wsd", .max_steps = 100}), 80);
+  EXPECT_EQ(stable_until({.lr_scheduler_type = "wsd", .decay_steps = 11, .wsd_decay_ratio = 0.5}), 5);
+  EXPECT_EQ(stable_until({.lr_scheduler_type = "wsd", .wsd_decay_ratio = 1, .max_steps = 100}), 0);
   EXPECT_EQ(data_seed({}), 42);
   EXPECT_EQ(data_seed({.data_seed = 5}), 5);
   EXPECT_THAT(split_weights("3/1"), ElementsAre(0.75, 0.25, 0));

@@ -110,9 +110,13 @@ LearningRateCurve curve_of(const PretrainOptions& options) {
   LearningRateCurve curve = {.peak = options.learning_rate,
                              .floor = options.min_learning_rate,
                              .warmup_steps = warmup_steps(options),
+                             .stable_until = stable_until(options),
                              .decay_steps = decay_steps(options),
                              .decay = Decay::kLinear};
-  if (options.lr_scheduler_type == "cosine") curve.decay = Decay::kCosine;
+  const bool is_wsd = options.lr_scheduler_type == "wsd";
+  const std::string& decay = is_wsd ? options.wsd_decay_type : options.lr_scheduler_type;
+  if (decay == "cosine") curve.decay = Decay::kCosine;
+  if (decay == "minus_sqrt") curve.decay = Decay::kMinusSqrt;
   if (options.lr_scheduler_type.starts_with("constant")) curve.decay = Decay::kConstant;
   return curve;
 }

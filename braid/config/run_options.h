@@ -26,6 +26,7 @@ struct RunOptions {
 
   int64_t seed = 42;                           ///< of random initial weights
   std::optional<std::string> initial_weights;  ///< a model's directory. Unset: random ones
+  bool proposes_learning_rate = false;         ///< random weights are trained at a rate that nobody chose
 
   std::optional<std::string> input_dir;  ///< unset: random tokens
   std::string split = "949,50,1";

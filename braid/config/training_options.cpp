@@ -38,6 +38,7 @@ void validate(const TrainingOptions& options) {
   within("learning_rate.peak", curve.peak >= 0, curve.peak);
   within("learning_rate.floor", curve.floor >= 0, curve.floor);
   within("learning_rate.warmup_steps", curve.warmup_steps >= 0, curve.warmup_steps);
+  at_least("learning_rate.stable_until", 0, curve.stable_until);
   at_least("learning_rate.decay_steps", 1, curve.decay_steps);
 }
 
@@ -48,11 +49,11 @@ std::string to_string(const TrainingOptions& options) {
   return cat(options.microbatch_sequences, " ", options.sequence_tokens, " ", options.microbatches, " ",
              options.max_steps, " ", options.evaluation_sequences, " ", static_cast<int>(options.precision),
              " ", to_text(curve.peak), " ", to_text(curve.floor), " ", to_text(curve.warmup_steps), " ",
-             curve.decay_steps, " ", static_cast<int>(curve.decay), " ", to_text(adamw.beta1), " ",
-             to_text(adamw.beta2), " ", to_text(adamw.eps), " ", to_text(adamw.weight_decay), " ",
-             to_text(options.max_grad_norm), " ", to_text(scaling.initial), " ", scaling.growth_interval, " ",
-             to_text(scaling.growth), " ", scaling.backoff_after, " ", to_text(scaling.backoff), " ",
-             to_text(scaling.floor));
+             curve.stable_until, " ", curve.decay_steps, " ", static_cast<int>(curve.decay), " ",
+             to_text(adamw.beta1), " ", to_text(adamw.beta2), " ", to_text(adamw.eps), " ",
+             to_text(adamw.weight_decay), " ", to_text(options.max_grad_norm), " ", to_text(scaling.initial),
+             " ", scaling.growth_interval, " ", to_text(scaling.growth), " ", scaling.backoff_after, " ",
+             to_text(scaling.backoff), " ", to_text(scaling.floor));
 }
 
 }  // namespace braid::config

@@ -12,12 +12,14 @@ enum class Precision : uint8_t {
   kFloat16,   ///< the same, with the loss scaled as LossScaling says
 };
 
-enum class Decay : uint8_t { kLinear, kCosine, kConstant };
+enum class Decay : uint8_t { kLinear, kCosine, kMinusSqrt, kConstant };
 
 struct LearningRateCurve {
   double peak = 5e-5;
   double floor = 0.0;       ///< reached at decay_steps and kept afterwards
   double warmup_steps = 0;  ///< number of updates that rise linearly from peak / warmup_steps to peak
+  int64_t stable_until =
+      0;  ///< the last update at the peak; below warmup_steps: the decay follows the warm-up
   int64_t decay_steps = 1;  ///< the update at which the floor is reached
   Decay decay = Decay::kConstant;
 

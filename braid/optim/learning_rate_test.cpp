@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "braid/base/error.h"
 
 namespace braid::optim {
@@ -13,9 +15,9 @@ using config::LearningRateCurve;
 // Peak and floor are reached exactly; the curve rises during the warm-up, falls after it and stays at the
 // floor.
 TEST(LearningRate, RisesFallsAndStays) {
-  for (const Decay decay : {Decay::kLinear, Decay::kCosine}) {
+  for (const Decay decay : {Decay::kLinear, Decay::kCosine, Decay::kMinusSqrt}) {
     for (int64_t warmup = 0; warmup <= 12; ++warmup) {
-      for (int64_t end = warmup + 1; end <= 20; ++end) {
+      for (int64_t end = std::max<int64_t>(warmup, 1) + 1; end <= 20; ++end) {
         const LearningRateCurve curve = {.peak = 1e-4,
                                          .floor = 1e-5,
                                          .warmup_steps = static_cast<double>(warmup),
@@ -30,9 +32,7 @@ TEST(LearningRate, RisesFallsAndStays) {
           else
             EXPECT_EQ(now, curve.floor);
         }
-        if (warmup > 0) {
-          EXPECT_EQ(learning_rate(curve, warmup), curve.peak);
-        }
+        EXPECT_EQ(learning_rate(curve, std::max<int64_t>(warmup, 1)), curve.peak);
         EXPECT_EQ(learning_rate(curve, end), curve.floor);
       }
     }
@@ -50,6 +50,39 @@ TEST(LearningRate, GoldenValues) {
   curve.decay = Decay::kConstant;
   EXPECT_EQ(learning_rate(curve, 1), 0.5);
   EXPECT_EQ(learning_rate(curve, 1000), 1.0);
+}
+
+// Without a warm-up the first update uses the peak, also where it is the only one.
+TEST(LearningRate, BeginsAtThePeakWithoutWarmup) {
+  for (const Decay decay : {Decay::kLinear, Decay::kCosine, Decay::kMinusSqrt, Decay::kConstant}) {
+    for (const double warmup : {0.0, 0.4, 1.0}) {
+      for (int64_t end = 1; end <= 3; ++end) {
+        EXPECT_EQ(learning_rate({.peak = 0.7, .warmup_steps = warmup, .decay_steps = end, .decay = decay}, 1),
+                  0.7);
+      }
+    }
+  }
+  const LearningRateCurve curve = {.peak = 1.0, .floor = 0.5, .decay_steps = 5, .decay = Decay::kLinear};
+  EXPECT_DOUBLE_EQ(learning_rate(curve, 3), 0.75);  // halfway between 1 and 5
+}
+
+// Warm-up, stable, decay: the peak is kept up to stable_until, from which the decay runs as it otherwise does
+// from the end of the warm-up.
+TEST(LearningRate, StableBeforeTheDecay) {
+  for (const Decay decay : {Decay::kLinear, Decay::kCosine, Decay::kMinusSqrt}) {
+    const LearningRateCurve curve = {
+        .peak = 1.0, .floor = 0.1, .warmup_steps = 4, .stable_until = 10, .decay_steps = 26, .decay = decay};
+    LearningRateCurve late_warmup = curve;
+    late_warmup.warmup_steps = 10;
+    EXPECT_EQ(learning_rate(curve, 2), 0.5);
+    for (int64_t step = 4; step <= 10; ++step) EXPECT_EQ(learning_rate(curve, step), 1.0);
+    for (int64_t step = 11; step <= 30; ++step) {
+      EXPECT_EQ(learning_rate(curve, step), learning_rate(late_warmup, step));
+    }
+  }
+  const LearningRateCurve curve = {
+      .peak = 1.0, .floor = 0.2, .stable_until = 10, .decay_steps = 26, .decay = Decay::kMinusSqrt};
+  EXPECT_DOUBLE_EQ(learning_rate(curve, 14), 0.6);  // a quarter of the way: 1 - sqrt(1/4)
 }
 
 TEST(LearningRate, WarmupLongerThanTheDecayNeverFalls) {

@@ -18,6 +18,7 @@
 #include "braid/model/llama.h"
 #include "braid/optim/learning_rate.h"
 #include "braid/report/interval_meter.h"
+#include "braid/train/learning_rate_proposal.h"
 #include "braid/train/microbatch_source.h"
 #include "braid/train/plan_text.h"
 #include "braid/train/profile.h"
@@ -101,15 +102,6 @@ Trainer::Options trainer_options(const PretrainJob& job) {
   return options;
 }
 
-/// Of forward and backward of the whole model.
-double flops_per_token(const RunPlan& plan) {
-  double sum = 0;
-  for (const layers::LayerSpec& layer : plan.model.layers) {
-    sum += cost::training_flops(layers::work_of(layer, {.sequence_tokens = plan.training.sequence_tokens}));
-  }
-  return sum;
-}
-
 /// A run with everything made: trains, evaluates, and writes down how it goes.
 class Run {
  public:
@@ -150,6 +142,7 @@ class Run {
 
 void Run::describe() const {
   for (const std::string& line : plan_text(trainer_.plan())) job_.reporter.line(line);
+  if (job_.options.proposes_learning_rate) job_.reporter.line(learning_rate_proposal(trainer_.plan()));
   job_.reporter.line(cat("this is rank ", trainer_.world().index(), ", with ",
                          counted(at::get_num_threads(), "compute thread")));
   for (const std::string& line : source_.describe()) job_.reporter.line(line);
