@@ -1,6 +1,7 @@
 #include "braid/report/step_metrics.h"
 
 #include <cmath>
+#include <numbers>
 #include <utility>
 
 #include "braid/base/error.h"
@@ -93,24 +94,40 @@ std::string to_json(const StepMetrics& m) {
              ",\"gemm_share\":", json_number(m.gemm_share), ",\"memory\":[", memory, "]}");
 }
 
+std::optional<double> bits_per_byte(const EvalMetrics& m) {
+  if (m.text_bytes.value_or(0) <= 0) return std::nullopt;
+  return m.loss / std::numbers::ln2 * static_cast<double>(m.tokens) / static_cast<double>(*m.text_bytes);
+}
+
 LogEntry log_entry(const EvalMetrics& m) {
   const double perplexity = std::exp(m.loss);
   const double seconds = m.elapsed.count();
-  return {.global_step = m.global_step,
-          .metrics = {{m.part + "_loss", m.loss, fixed(m.loss, 8)},
-                      {m.part + "_ppl", perplexity, fixed(perplexity, 4)},
-                      {"global_step", static_cast<double>(m.global_step), cat(m.global_step)},
-                      {m.part + "_runtime", seconds, fixed(seconds, 4)},
-                      rate(m.part + "_samples_per_second", static_cast<double>(m.samples), m.elapsed),
-                      {m.part + "_tokens", static_cast<double>(m.tokens), cat(m.tokens)}},
-          .brief = {cat("step ", m.global_step), cat(m.part, " loss ", fixed(m.loss, 4)),
-                    cat("ppl ", brief(perplexity, 4)), counted(m.tokens, "token"),
-                    cat("in ", clock_text(m.elapsed))}};
+  const std::string tokens = cat(m.tokens, m.part_tokens > 0 ? cat(" of ", m.part_tokens) : "");
+  LogEntry entry = {.global_step = m.global_step,
+                    .metrics = {{m.part + "_loss", m.loss, fixed(m.loss, 8)},
+                                {m.part + "_ppl", perplexity, fixed(perplexity, 4)},
+                                {"global_step", static_cast<double>(m.global_step), cat(m.global_step)},
+                                {m.part + "_runtime", seconds, fixed(seconds, 4)},
+                                rate(m.part + "_samples_per_second", static_cast<double>(m.samples), m.elapsed),
+                                {m.part + "_tokens", static_cast<double>(m.tokens), tokens}},
+                    .brief = {cat("step ", m.global_step), cat(m.part, " loss ", fixed(m.loss, 4)),
+                              cat("ppl ", brief(perplexity, 4))}};
+  if (const std::optional<double> bits = bits_per_byte(m)) {
+    entry.metrics.push_back({m.part + "_bits_per_byte", *bits, fixed(*bits, 4)});
+    entry.brief.push_back(cat(fixed(*bits, 3), " bits/byte"));
+  }
+  entry.brief.push_back(cat(tokens, " tokens"));
+  entry.brief.push_back(cat("in ", clock_text(m.elapsed)));
+  return entry;
 }
 
 std::string to_json(const EvalMetrics& m) {
+  const std::optional<double> bits = bits_per_byte(m);
   return cat("{\"type\":\"", m.part, "\",\"global_step\":", m.global_step, ",\"", m.part,
              "_loss\":", json_number(m.loss), ",\"tokens\":", m.tokens,
+             m.part_tokens > 0 ? cat(",\"part_tokens\":", m.part_tokens) : "",
+             m.text_bytes ? cat(",\"text_bytes\":", *m.text_bytes) : "",
+             bits ? cat(",\"bits_per_byte\":", json_number(*bits)) : "",
              ",\"runtime_seconds\":", json_number(m.elapsed.count()), "}");
 }
 
