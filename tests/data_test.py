@@ -93,6 +93,12 @@ class Data(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("a model has one vocabulary", done.stderr)
 
+        self.prepared("bos/without", tokenizer=model)
+        self.prepared("bos/with", "--prepend_bos", "1", tokenizer=model)
+        done = self.pretrain("bos", "--max_steps", "1", "--do_train")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("prepare both with the same --prepend_bos", done.stderr)
+
     def test_files_without_a_record_train_with_one_line(self):
         self.prepared("data/text")
         (self.folder / "data/text.meta.json").unlink()

@@ -42,6 +42,7 @@ void require_tokenizer_of(const DataRecord& record, std::string_view prefix, con
 }
 
 std::vector<std::string> check_tokenizer_of_input(std::string_view input, const Tokenizer* tokenizer) {
+  add_bos_of(input);  // throws where files differ
   std::optional<DataRecord> first;
   std::string first_prefix, without;
   int64_t count_without = 0;

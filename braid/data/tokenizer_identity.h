@@ -19,8 +19,9 @@ TokenizerIdentity identity_of(const Tokenizer& tokenizer);
 void require_tokenizer_of(const DataRecord& record, std::string_view prefix, const Tokenizer& tokenizer);
 
 /// require_tokenizer_of for all token files that `input` (--input_dir) names, if there is a `tokenizer`, and
-/// whether they agree with one another. Returns a line for the log about files without a record, of which
-/// this cannot be known. Throws what parse_input and read_record do, and ConfigError.
+/// whether they agree with one another, in the tokenizer and in whether documents begin with a BOS id.
+/// Returns a line for the log about files without a record, of which this cannot be known. Throws what
+/// parse_input and read_record do, and ConfigError.
 std::vector<std::string> check_tokenizer_of_input(std::string_view input, const Tokenizer* tokenizer);
 
 }  // namespace braid::data

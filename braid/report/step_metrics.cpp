@@ -103,15 +103,16 @@ LogEntry log_entry(const EvalMetrics& m) {
   const double perplexity = std::exp(m.loss);
   const double seconds = m.elapsed.count();
   const std::string tokens = cat(m.tokens, m.part_tokens > 0 ? cat(" of ", m.part_tokens) : "");
-  LogEntry entry = {.global_step = m.global_step,
-                    .metrics = {{m.part + "_loss", m.loss, fixed(m.loss, 8)},
-                                {m.part + "_ppl", perplexity, fixed(perplexity, 4)},
-                                {"global_step", static_cast<double>(m.global_step), cat(m.global_step)},
-                                {m.part + "_runtime", seconds, fixed(seconds, 4)},
-                                rate(m.part + "_samples_per_second", static_cast<double>(m.samples), m.elapsed),
-                                {m.part + "_tokens", static_cast<double>(m.tokens), tokens}},
-                    .brief = {cat("step ", m.global_step), cat(m.part, " loss ", fixed(m.loss, 4)),
-                              cat("ppl ", brief(perplexity, 4))}};
+  LogEntry entry = {
+      .global_step = m.global_step,
+      .metrics = {{m.part + "_loss", m.loss, fixed(m.loss, 8)},
+                  {m.part + "_ppl", perplexity, fixed(perplexity, 4)},
+                  {"global_step", static_cast<double>(m.global_step), cat(m.global_step)},
+                  {m.part + "_runtime", seconds, fixed(seconds, 4)},
+                  rate(m.part + "_samples_per_second", static_cast<double>(m.samples), m.elapsed),
+                  {m.part + "_tokens", static_cast<double>(m.tokens), tokens}},
+      .brief = {cat("step ", m.global_step), cat(m.part, " loss ", fixed(m.loss, 4)),
+                cat("ppl ", brief(perplexity, 4))}};
   if (const std::optional<double> bits = bits_per_byte(m)) {
     entry.metrics.push_back({m.part + "_bits_per_byte", *bits, fixed(*bits, 4)});
     entry.brief.push_back(cat(fixed(*bits, 3), " bits/byte"));

@@ -118,7 +118,8 @@ TEST(EvalMetricsText, LineAndJsonAgree) {
 
 TEST(EvalMetricsText, SaysHowMuchOfThePartWasReadAndBitsPerByte) {
   const EvalMetrics metrics = {.loss = std::log(2.0), .tokens = 600, .part_tokens = 900, .text_bytes = 2400};
-  EXPECT_TRUE(full_line(log_entry(metrics)).ends_with(", eval_tokens: 600 of 900, eval_bits_per_byte: 0.2500"));
+  EXPECT_TRUE(
+      full_line(log_entry(metrics)).ends_with(", eval_tokens: 600 of 900, eval_bits_per_byte: 0.2500"));
   const auto json = nlohmann::json::parse(to_json(metrics));
   EXPECT_EQ(json["tokens"], 600);
   EXPECT_EQ(json["part_tokens"], 900);

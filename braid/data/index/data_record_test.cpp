@@ -39,7 +39,6 @@ DataRecord example() {
 
 class Record : public testing::Test {
  protected:
-  std::string prefix_ = folder_.file("text");
   void write(const DataRecord& record) const { folder_.write("text.meta.json", to_json(record)); }
   // The example with one key replaced, or removed by `null` text.
   void write_with(const std::string& key, const nlohmann::ordered_json& value) const {
@@ -48,6 +47,7 @@ class Record : public testing::Test {
     folder_.write("text.meta.json", object.dump());
   }
   ScratchDirectory folder_;
+  std::string prefix_ = folder_.file("text");
 };
 
 TEST_F(Record, ReadsBackWhatWasWritten) {

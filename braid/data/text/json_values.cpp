@@ -40,6 +40,7 @@ std::optional<JsonValues::Value> JsonValues::next() {
     if (c == ',') {
       consume(1);
       c = skip_space();
+      place_ = Place::kEntry;
     } else if (c == ']') {
       consume(1);
       c = skip_space();
