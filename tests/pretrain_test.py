@@ -1,4 +1,5 @@
 """The main job with real processes: the script of PaddleNLP users, every way in which a run can end, and what it leaves behind."""
+import hashlib
 import json
 import os
 import pathlib
@@ -246,6 +247,21 @@ class Pretrain(unittest.TestCase):
         self.assertEqual(again.returncode, 2)
         self.assertIn("--overwrite_output_dir 1", again.stdout + again.stderr)
         self.assertEqual((self.out / "run" / "metrics.jsonl").read_text(), before)
+
+    def test_a_run_leaves_a_record_of_itself(self):
+        command = self.command(2, "--tokenizer_name_or_path", "byte", "--do_eval", "--eval_steps", "2", "--skip_export", "1", steps=3)
+        self.assertEqual(self.run_command(command).returncode, 0)
+        run = json.loads((self.out / "run" / "run.json").read_text())
+        self.assertEqual((run["state"], run["steps"], run["machine"]["ranks"]), ("finished", 3, 2))
+        records = [json.loads(line) for line in (self.out / "run" / "metrics.jsonl").read_text().splitlines()]
+        losses = [record["loss"] for record in records if record["type"] == "train"]
+        self.assertEqual(run["losses"]["train"]["final"], {"global_step": 3, "loss": losses[-1]})
+        self.assertEqual(run["losses"]["train"]["best"]["loss"], min(losses))
+        evaluations = [record["eval_loss"] for record in records if record["type"] == "eval"]
+        self.assertEqual(run["losses"]["eval"]["final"]["loss"], evaluations[-1])
+        self.assertEqual(run["options"]["max_steps"], 3)
+        of = {suffix: "sha256:" + hashlib.sha256((self.data / f"text.{suffix}").read_bytes()).hexdigest()[:32] for suffix in ("bin", "idx")}
+        self.assertEqual(run["fingerprints"], {str(self.data / f"text.{suffix}"): text for suffix, text in of.items()})
 
     def test_an_options_file_gives_the_same_run_and_flags_take_precedence(self):
         command = self.command(1, "--skip_export", "1", "--disable_tqdm", "1", steps=3)
