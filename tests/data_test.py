@@ -15,7 +15,7 @@ BRAID = pathlib.Path(os.environ.get("BRAID_BUILD_DIR", project.ROOT / "build")).
 TEXT = "A pipeline keeps every rank busy; a bubble is time in which one waits. "
 TINY = ["--model_name_or_path", "braid/llama-tiny", "--hidden_size", "32", "--intermediate_size", "64", "--num_hidden_layers", "1",
         "--num_attention_heads", "2", "--num_key_value_heads", "2", "--max_seq_length", "32", "--per_device_train_batch_size", "1",
-        "--per_device_eval_batch_size", "4", "--split", "80,20,0", "--skip_export", "1"]
+        "--split", "80,20,0", "--skip_export", "1"]
 
 
 def braid(*words, **keywords):
@@ -40,8 +40,8 @@ class Data(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done
 
-    def pretrain(self, prefix, *more):
-        return braid("pretrain", *TINY, "--input_dir", self.folder / prefix, "--output_dir", self.folder / "run",
+    def pretrain(self, prefix, *more, eval_batch=4):
+        return braid("pretrain", *TINY, "--per_device_eval_batch_size", eval_batch, "--input_dir", self.folder / prefix, "--output_dir", self.folder / "run",
                      "--overwrite_output_dir", "1", *more)
 
     def evaluations(self):
@@ -67,11 +67,22 @@ class Data(unittest.TestCase):
         self.assertEqual((part["tokens"], part["part_tokens"]), (4 * 32, whole["part_tokens"]))
 
         # Other microbatches, the last of them padded: the same tokens, and so the same loss.
-        done = self.pretrain("data/text", "--max_steps", "2", "--do_train", "--do_eval", "--per_device_eval_batch_size", "5")
+        done = self.pretrain("data/text", "--max_steps", "2", "--do_train", "--do_eval", eval_batch=5)
         self.assertEqual(done.returncode, 0, done.stderr)
         [again] = self.evaluations()
         self.assertEqual(again["tokens"], whole["tokens"])
         self.assertAlmostEqual(again["eval_loss"], whole["eval_loss"], places=5)
+
+    def test_data_ranks_evaluate_the_part_together_also_one_without_a_share(self):
+        self.prepared("data/text")
+        done = braid("launch", "--nproc_per_node", "2", "--log_dir", self.folder / "log", "pretrain", *TINY, "--input_dir",
+                     self.folder / "data/text", "--output_dir", self.folder / "run", "--data_parallel_degree", "2", "--max_steps", "2",
+                     "--do_train", "--do_eval", "--per_device_eval_batch_size", "50")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        [whole] = self.evaluations()
+        self.assertEqual(whole["tokens"], whole["part_tokens"] - 1)
+        self.assertEqual(whole["text_bytes"], whole["part_tokens"] - 8 - 1)
+        self.assertTrue(0 < whole["eval_loss"] < 20, whole)
 
     def test_another_tokenizer_than_the_data_s_is_an_error_that_names_both(self):
         self.prepared("data/text")
@@ -136,7 +147,7 @@ class Data(unittest.TestCase):
         for limit_bytes in (bin_bytes // 2, 100, 0):
             done = self.prepare("out/text", preexec_fn=limit)
             self.assertNotEqual(done.returncode, 0)
-            self.assertIn("write failed", done.stderr)
+            self.assertIn("cannot be written", done.stderr)
             self.assertEqual(list((self.folder / "out").iterdir()), [])
 
 
