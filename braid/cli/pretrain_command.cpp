@@ -1,9 +1,5 @@
 #include "braid/cli/pretrain_command.h"
 
-#include <ATen/Parallel.h>
-#include <signal.h>
-
-#include <atomic>
 #include <chrono>
 #include <ctime>
 #include <memory>
@@ -11,7 +7,9 @@
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
+#include "braid/cli/compute_threads.h"
 #include "braid/cli/progress_bar.h"
+#include "braid/cli/stop_signals.h"
 #include "braid/cli/version.h"
 #include "braid/comm/store.h"
 #include "braid/comm/world.h"
@@ -28,31 +26,6 @@ namespace braid::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// While it lives, the first SIGINT or SIGTERM only sets a flag; the second acts as if nobody had asked.
-class StopSignals {
- public:
-  StopSignals() {
-    struct sigaction action = {};
-    action.sa_handler = [](int) { asked = 1; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
-    sigaction(SIGINT, &action, &old_int_);
-    sigaction(SIGTERM, &action, &old_term_);
-  }
-  ~StopSignals() {
-    sigaction(SIGINT, &old_int_, nullptr);
-    sigaction(SIGTERM, &old_term_, nullptr);
-  }
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
-  static bool seen() { return asked != 0; }
-
- private:
-  // A handler can reach nothing but what is static.
-  static inline volatile sig_atomic_t asked = 0;
-  struct sigaction old_int_ = {};
-  struct sigaction old_term_ = {};
-};
 
 /// "[2026-11-30 14:05:09,123] [    INFO] - ", as PaddleNLP's logger writes it, in local time.
 std::string log_prefix() {
@@ -126,7 +99,7 @@ void prepare_output(const config::PretrainOptions& options) {
 void set_threads(const CommandContext& context, const config::PretrainOptions& options) {
   int64_t threads = options.num_threads;
   if (threads == 0) threads = parse_int(lookup(context, "OMP_NUM_THREADS").value_or("1")).value_or(1);
-  at::set_num_threads(static_cast<int>(threads));
+  start_compute_threads(threads);
 }
 
 /// Puts the tokenizer beside the exported model, so that the directory is whole.
@@ -181,7 +154,7 @@ int train(const CommandContext& context, const comm::World& world, const config:
   set_threads(context, options);
   tensor::install_cpu_allocator();
 
-  const StopSignals signals;
+  outlive_reader();
   Log log(context, options, world.rank);
   for (const std::string& note : command.notes) log.line(note);
   const c10::intrusive_ptr<c10d::Store> store = comm::connect_store(
@@ -190,6 +163,7 @@ int train(const CommandContext& context, const comm::World& world, const config:
   comm::handshake(*store, world,
                   {.braid_version = std::string(kVersion), .config_fingerprint = fingerprint(options, model)},
                   options.dist_timeout);
+  const StopSignals signals;  // before, there is nothing to save
   const train::PretrainSummary summary =
       train::pretrain({.options = command.run,
                        .model = model,
@@ -199,11 +173,13 @@ int train(const CommandContext& context, const comm::World& world, const config:
                        .reporter = {.line = [&](const std::string& line) { log.line(line); },
                                     .step = [&](const report::StepMetrics& step,
                                                 int64_t max_steps) { log.step(step, max_steps); }},
-                       .stop_requested = [] { return StopSignals::seen(); }});
+                       .stop_requested = [&] { return signals.seen().has_value(); }});
   if (world.rank == 0) export_tokenizer(tokenizer.get(), options);
-  if (summary.stopped)
-    log.line(cat("stopped by a signal after step ", summary.steps, " of ", options.max_steps));
-  return 0;
+  if (!summary.stopped) return 0;
+  const std::optional<int> signal = signals.seen();
+  log.line(cat("stopped by ", signal ? signal_name(*signal) : "a signal to another rank", " after step ",
+               summary.steps, " of ", options.max_steps));
+  return kSignalExitCode + signal.value_or(SIGTERM);
 }
 
 }  // namespace

@@ -3,17 +3,13 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "braid/base/error.h"
-#include "braid/base/failure.h"
 #include "braid/base/text.h"
 #include "braid/cost/layer_cost.h"
 #include "braid/kernels/gemm_clock.h"
@@ -21,6 +17,7 @@
 #include "braid/model/llama.h"
 #include "braid/optim/learning_rate.h"
 #include "braid/report/interval_meter.h"
+#include "braid/train/metrics_file.h"
 #include "braid/train/microbatch_source.h"
 #include "braid/train/plan_text.h"
 #include "braid/train/profile.h"
@@ -120,9 +117,7 @@ class Run {
       : job_(job), source_(source), trainer_(trainer) {
     if (trainer_.world().index() != 0) return;
     const std::filesystem::path path = std::filesystem::path(job.options.output_dir) / "metrics.jsonl";
-    metrics_.open(path, std::ios::trunc);
-    require<OutputError>(metrics_.good(), "cannot write ", path.string(), ": ", std::strerror(errno), "; ",
-                         write_remedy(errno));
+    metrics_ = std::make_unique<MetricsFile>(path);
   }
 
   void describe() const;
@@ -145,7 +140,7 @@ class Run {
   const PretrainJob& job_;
   const MicrobatchSource& source_;
   Trainer& trainer_;
-  std::ofstream metrics_;
+  std::unique_ptr<MetricsFile> metrics_;  // of rank 0
   std::optional<report::IntervalMeter> interval_;
   std::optional<report::StepMetrics> unreported_;  // of the last step, where its outcome is not known yet
   int64_t train_tokens_ = 0;
@@ -160,10 +155,7 @@ void Run::describe() const {
 }
 
 void Run::append_metrics(const std::string& json) {
-  if (!metrics_.is_open()) return;
-  metrics_ << json << std::endl;  // flushed: a run that dies leaves every finished step
-  require<OutputError>(metrics_.good(), "cannot write ", job_.options.output_dir,
-                       "/metrics.jsonl: is the disk full?");
+  if (metrics_) metrics_->append(json);
 }
 
 void Run::evaluate() {
