@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,7 +24,7 @@ class Operation {
   Operation& operator=(const Operation&) = delete;
 
   /// The result, once it is available (CPU) or ordered before the current stream (GPU). Call at most once.
-  /// Throws CommError.
+  /// Throws CommError, or as Runner::perform says.
   virtual at::Tensor wait() = 0;
 };
 
@@ -53,8 +54,9 @@ class Runner {
   virtual std::shared_ptr<Operation> start(Task task) = 0;
 
  protected:
-  /// Runs a task; if it failed, returns the message that its wait throws.
-  std::optional<std::string> perform(const Task& task);
+  /// Runs a task; if it failed, returns what its wait throws: a CommError, or the out of memory of this rank
+  /// as it is, which is no fault of another. Else null.
+  std::exception_ptr perform(const Task& task);
 
   const Group group_;
   const BackendOptions options_;

@@ -4,9 +4,9 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <exception>
 #include <utility>
 
-#include "braid/base/error.h"
 #include "braid/comm/operation.h"
 
 namespace braid::comm::detail {
@@ -14,7 +14,7 @@ namespace {
 
 class StreamOperation final : public Operation {
  public:
-  StreamOperation(const Task& task, std::optional<std::string> failure, c10::Stream stream)
+  StreamOperation(const Task& task, std::exception_ptr failure, c10::Stream stream)
       : result_(task.result),
         tensors_(task.tensors),
         gpu_wait_(task.gpu_wait),
@@ -24,7 +24,7 @@ class StreamOperation final : public Operation {
   }
 
   at::Tensor wait() override {
-    if (failure_) throw CommError(*failure_);
+    if (failure_) std::rethrow_exception(failure_);
     ended_.block(c10::impl::VirtualGuardImpl(ended_.device_type()).getStream(ended_.device()));
     if (gpu_wait_ == Wait::kHost) ended_.synchronize();
     return std::move(result_);
@@ -34,7 +34,7 @@ class StreamOperation final : public Operation {
   at::Tensor result_;
   std::vector<at::Tensor> tensors_;
   Wait gpu_wait_;
-  std::optional<std::string> failure_;
+  std::exception_ptr failure_;
   c10::Event ended_;
 };
 
@@ -54,7 +54,7 @@ class StreamRunner final : public Runner {
     for (const at::Tensor& tensor : task.tensors) {
       if (tensor.device() == stream_.device()) tensor.record_stream(stream_);
     }
-    std::optional<std::string> failure;
+    std::exception_ptr failure;
     {
       const c10::StreamGuard guard(stream_);
       const at::AutoDispatchBelowADInplaceOrView no_autograd;

@@ -3,11 +3,11 @@
 
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <utility>
 
-#include "braid/base/error.h"
 #include "braid/comm/broken_pipe.h"
 #include "braid/comm/operation.h"
 
@@ -18,7 +18,7 @@ class HostOperation final : public Operation {
  public:
   explicit HostOperation(at::Tensor result) : result_(std::move(result)) {}
 
-  void end(std::optional<std::string> failure) {
+  void end(std::exception_ptr failure) {
     const std::lock_guard lock(mutex_);
     failure_ = std::move(failure);
     ended_ = true;
@@ -28,7 +28,7 @@ class HostOperation final : public Operation {
   at::Tensor wait() override {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return ended_; });
-    if (failure_) throw CommError(*failure_);
+    if (failure_) std::rethrow_exception(failure_);
     return std::move(result_);
   }
 
@@ -36,7 +36,7 @@ class HostOperation final : public Operation {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ended_ = false;
-  std::optional<std::string> failure_;
+  std::exception_ptr failure_;
   at::Tensor result_;
 };
 
@@ -74,7 +74,7 @@ class ThreadRunner final : public Runner {
     const BrokenPipeGuard no_signal;
     const at::AutoDispatchBelowADInplaceOrView no_autograd;  // whatever the modes of the caller's thread
     while (std::optional<Entry> entry = next()) {
-      std::optional<std::string> failure = perform(entry->task);
+      std::exception_ptr failure = perform(entry->task);
       // Released before completion is signalled, so that the caller's memory counts are right after wait.
       entry->task = {};
       entry->operation->end(std::move(failure));
