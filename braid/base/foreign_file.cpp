@@ -111,7 +111,7 @@ struct Magic {
 };
 
 constexpr std::array kMagics = {
-    Magic{"version https://git-lfs.github.com/spec/"sv, FileFormat::kGitLfsPointer},
+    Magic{"version https://git-lfs.github.com"sv, FileFormat::kGitLfsPointer},
     Magic{"MMIDIDX\0\0"sv, FileFormat::kTokenIndex},
     Magic{"TNTIDX\0\0"sv, FileFormat::kOldTokenIndex},
     Magic{"GGUF"sv, FileFormat::kGguf},

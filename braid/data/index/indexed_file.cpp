@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/base/fingerprint.h"
+#include "braid/base/foreign_file.h"
 #include "braid/data/index/token_dispatch.h"
 
 namespace braid::data {
@@ -58,14 +60,49 @@ void check_magic(const MappedFile& idx) {
   check(!head.starts_with("TNTIDX"), idx, 0,
         "this is the old lazy/cached format (TNTIDX), which braid does not read; prepare the text again as "
         "mmap files");
-  check(!head.starts_with("version https://git-lfs"), idx, 0,
-        "this is a Git LFS pointer, not the file itself; run git lfs pull");
   check(!kMagic.starts_with(head), idx, 0, "the file is truncated: expected at least ", kHeaderBytes,
         " bytes, has ", idx.size(), "; ", kRemedy);
+  const std::string foreign =
+      foreign_file_text(head_of(idx, kFormatHeadBytes), idx.size(), FileFormat::kTokenIndex);
+  check(foreign.empty(), idx, 0, "this ", foreign);
   check(false, idx, 0,
         "this is not a Megatron index (it does not begin with MMIDIDX); use a .idx written by braid data "
         "prepare or Megatron's preprocess_data, or ",
         kRemedy);
+}
+
+// A .bin can begin with any bytes; they say what it is only where its size is wrong.
+void check_bin_size(const MappedFile& bin, int64_t expected) {
+  if (bin.size() == expected) return;
+  const std::string_view head = head_of(bin, kFormatHeadBytes);
+  if (recognise_format(head, bin.size()) == FileFormat::kGitLfsPointer) {
+    const std::string foreign = foreign_file_text(head, bin.size(), FileFormat::kBinary);
+    throw DataError(cat(bin.path(), ", byte 0: this ", foreign));
+  }
+  require<DataError>(bin.size() > expected, bin.path(), ", byte ", bin.size(),
+                     ": the file is truncated: expected ", expected, " bytes, has ", bin.size(), "; ",
+                     kRemedy);
+  throw DataError(cat(bin.path(), ", byte ", expected, ": the index covers ", expected,
+                      " bytes, but the file has ", bin.size(), ": the two files do not match; ", kRemedy));
+}
+
+void reject_loss_mask(const std::string& prefix) {
+  std::error_code ignored;
+  require<DataError>(
+      !std::filesystem::exists(prefix + ".lsm", ignored), prefix,
+      ".lsm: is a loss mask (PaddleNLP's), one byte a token, which braid does not apply: move it "
+      "elsewhere to train on every token, as PaddleNLP's run_pretrain does, or remove the masked "
+      "text");
+}
+
+// The record tells of these files, and not of others that were put in their place.
+void check_record(const DataRecord& record, const IndexedReader& reader) {
+  const bool matches = record.documents == reader.document_count() && record.tokens == reader.token_count();
+  require<DataError>(matches, record_path(reader.prefix()), ": tells of ", record.documents,
+                     " documents and ", record.tokens, " tokens, but ", reader.idx_path(), " has ",
+                     reader.document_count(), " and ", reader.token_count(),
+                     ": the files were replaced by others; copy all three again, or remove the .meta.json if "
+                     "another program wrote the two");
 }
 
 TokenType checked_type(const MappedFile& idx, uint8_t code) {
@@ -124,6 +161,7 @@ std::string index_prefix(std::string_view path) {
 
 IndexedReader::IndexedReader(std::string prefix) : prefix_(std::move(prefix)) {
   require_both_files(prefix_);
+  reject_loss_mask(prefix_);
   idx_ = MappedFile(idx_path());
   bin_ = MappedFile(bin_path());
 
@@ -169,10 +207,7 @@ IndexedReader::IndexedReader(std::string prefix) : prefix_(std::move(prefix)) {
     bytes += length * token_bytes;
   }
   tokens_ = bytes / token_bytes;
-  require<DataError>(bin_.size() >= bytes, bin_.path(), ", byte ", bin_.size(),
-                     ": the file is truncated: expected ", bytes, " bytes, has ", bin_.size(), "; ", kRemedy);
-  require<DataError>(bin_.size() == bytes, bin_.path(), ", byte ", bytes, ": the index covers ", bytes,
-                     " bytes, but the file has ", bin_.size(), ": the two files do not match; ", kRemedy);
+  check_bin_size(bin_, bytes);
 
   int64_t previous = 0;
   for (int64_t d = 0; d <= documents_; ++d) {
@@ -186,6 +221,8 @@ IndexedReader::IndexedReader(std::string prefix) : prefix_(std::move(prefix)) {
   check(previous == sequences_, idx_, idx_.size() - 8, "the document index ends at sequence ", previous,
         ", but there are ", sequences_,
         " sequences (as after a merge without documents); prepare or merge it again");
+  record_ = read_record(prefix_);
+  if (record_) check_record(*record_, *this);
 }
 
 void IndexedReader::read(int64_t sequence, int64_t offset, int64_t count, int64_t* out) const {
@@ -204,6 +241,14 @@ std::vector<int64_t> IndexedReader::sequence(int64_t sequence) const {
   std::vector<int64_t> tokens(static_cast<size_t>(sequence_length(sequence)));
   read(sequence, 0, static_cast<int64_t>(tokens.size()), tokens.data());
   return tokens;
+}
+
+void check_fingerprint(const IndexedReader& reader) {
+  if (!reader.record()) return;
+  require<DataError>(
+      file_fingerprint(reader.bin_path()) == reader.record()->bin_fingerprint, reader.bin_path(),
+      ": is not the file of which ", record_path(reader.prefix()),
+      " tells: it was changed or replaced; copy all three files again, or prepare the text again");
 }
 
 }  // namespace braid::data

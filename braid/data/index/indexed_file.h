@@ -9,12 +9,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "braid/base/mapped_file.h"
+#include "braid/data/index/data_record.h"
 
 namespace braid::data {
 
@@ -55,7 +59,8 @@ std::string index_prefix(std::string_view path);
 class IndexedReader {
  public:
   /// Throws DataError with the file, the byte offset, the problem and the remedy if a file is missing,
-  /// truncated, of another format, or inconsistent with itself or the other file.
+  /// truncated, of another format, or inconsistent with itself, the other file or the record beside them, or
+  /// if there is a loss mask (<prefix>.lsm), which braid does not apply.
   explicit IndexedReader(std::string prefix);
 
   int64_t sequence_count() const { return sequences_; }
@@ -65,6 +70,9 @@ class IndexedReader {
   const std::string& prefix() const { return prefix_; }
   std::string bin_path() const { return prefix_ + ".bin"; }
   std::string idx_path() const { return prefix_ + ".idx"; }
+
+  /// What is known of the files beside their tokens, if they have a record.
+  const std::optional<DataRecord>& record() const { return record_; }
 
   /// Length of sequence 0 <= `sequence` < sequence_count(), in tokens.
   int32_t sequence_length(int64_t sequence) const { return idx_.load<int32_t>(34 + 4 * sequence); }
@@ -98,6 +106,7 @@ class IndexedReader {
   int64_t sequences_ = 0;
   int64_t documents_ = 0;
   int64_t tokens_ = 0;
+  std::optional<DataRecord> record_;
 };
 
 /// Writes the two files, byte for byte like Megatron's builder. Until finish() they are named
@@ -122,9 +131,18 @@ class IndexedWriter {
   /// InternalError within a document.
   void append_file(const IndexedReader& other);
 
-  /// Writes the index, flushes both files to the disk and renames them, replacing existing files. Throws
-  /// InternalError within a document or if called twice, DataError if the disk is full.
-  void finish();
+  /// Puts the documents in the order of numpy.random.RandomState(seed).permutation(document_count()), by a
+  /// second pass over the .bin, whose size the disk must have room for once more. Needs 12 bytes of memory
+  /// per document and sequence. Calls `progress` with the share done, every 64 MiB; what it throws, this
+  /// throws. No sequence may be added afterwards. Throws InternalError within a document or if called twice,
+  /// ConfigError for a seed outside [0, 2^32), DataError if the disk is full.
+  void shuffle_documents(int64_t seed, const std::function<void(double)>& progress = {});
+
+  /// Writes the index, flushes the files to the disk and renames them, replacing existing files. With
+  /// `record`, also writes <prefix>.meta.json, filling in the counts and the fingerprint of the .bin;
+  /// without, removes one that exists. Throws InternalError within a document or if called twice, DataError
+  /// if the disk is full.
+  void finish(std::optional<DataRecord> record = std::nullopt);
 
   int64_t sequence_count() const { return static_cast<int64_t>(lengths_.size()); }
   int64_t document_count() const { return static_cast<int64_t>(documents_.size()) - 1; }
@@ -135,7 +153,7 @@ class IndexedWriter {
 
   std::string prefix_;
   TokenType type_;
-  FileSink bin_;
+  std::unique_ptr<FileSink> bin_;  // null once the .bin is complete
   std::vector<int32_t> lengths_;
   std::vector<int64_t> documents_{0};
   int64_t tokens_ = 0;
@@ -146,6 +164,10 @@ class IndexedWriter {
 /// The largest token id in the file, or -1 if it has no tokens. Reads the whole .bin once with `threads`
 /// threads.
 int64_t find_max_token(const IndexedReader& reader, int32_t threads = 1);
+
+/// Throws DataError with the .bin if the reader has a record and the .bin is not the one of which it tells,
+/// by its fingerprint. Reads at most 32 MiB.
+void check_fingerprint(const IndexedReader& reader);
 
 /// Throws DataError with the .bin, the sequence, the byte offset, the id and the vocabulary size if a token
 /// id is outside [0, vocabulary_size). Reads the whole .bin once, up to the first such id, with `threads`

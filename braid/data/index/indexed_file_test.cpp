@@ -166,7 +166,8 @@ TEST_F(IndexedFile, DescribesEachKindOfDamage) {
   };
   EXPECT_THAT(with(0, "X"), HasSubstr("byte 0: this is not a Megatron index"));
   EXPECT_THAT(with(0, std::string("TNTIDX\0\0", 8)), HasSubstr("old lazy/cached format (TNTIDX)"));
-  EXPECT_THAT(with(0, "version https://git-lfs.github.com"), HasSubstr("git lfs pull"));
+  EXPECT_THAT(with(0, "version https://git-lfs.github.com"),
+              HasSubstr("this is a Git LFS pointer, not a Megatron"));
   EXPECT_THAT(with(9, "\2"), HasSubstr("byte 9: unknown version 2"));
   EXPECT_THAT(with(17, "\6"), HasSubstr("byte 17: token type code 6 is a floating-point type"));
   EXPECT_THAT(with(17, "\7"), HasSubstr("floating-point"));
@@ -186,6 +187,8 @@ TEST_F(IndexedFile, DescribesEachKindOfDamage) {
   EXPECT_THAT(with(78, "\4"), HasSubstr("byte 78: document entry 1 is 4, outside [0, 3]"));
   EXPECT_THAT(with(86, "\2"),
               HasSubstr("byte 86: the document index ends at sequence 2, but there are 3 sequences"));
+  write_bytes(prefix + ".idx", "<!doctype html><title>Sign in</title>");
+  EXPECT_THAT(error_of(prefix), HasSubstr("byte 0: this is an HTML page, not a Megatron index"));
   write_bytes(prefix + ".idx", good + std::string(3, '\0'));
   EXPECT_EQ(error_of(prefix), "") << "all modes are text";
   write_bytes(prefix + ".idx", good + std::string("\0\1\0", 3));

@@ -2,10 +2,14 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <numeric>
 #include <system_error>
+#include <utility>
 
 #include "braid/base/error.h"
+#include "braid/base/fingerprint.h"
 #include "braid/data/index/indexed_file.h"
+#include "braid/data/index/numpy_random.h"
 #include "braid/data/index/token_dispatch.h"
 
 namespace braid::data {
@@ -20,13 +24,14 @@ void rename_file(const std::string& from, const std::string& to) {
 }  // namespace
 
 IndexedWriter::IndexedWriter(std::string prefix, TokenType type)
-    : prefix_(std::move(prefix)), type_(type), bin_(prefix_ + ".bin.partial") {}
+    : prefix_(std::move(prefix)), type_(type), bin_(std::make_unique<FileSink>(prefix_ + ".bin.partial")) {}
 
 IndexedWriter::~IndexedWriter() {
   if (state_ == State::kFinished) return;
   std::error_code ignored;
-  std::filesystem::remove(prefix_ + ".bin.partial", ignored);
-  std::filesystem::remove(prefix_ + ".idx.partial", ignored);
+  for (const char* suffix : {".bin.partial", ".bin.shuffled.partial", ".idx.partial", ".meta.json.partial"}) {
+    std::filesystem::remove(prefix_ + suffix, ignored);
+  }
 }
 
 void IndexedWriter::require_closed_document(std::string_view action) const {
@@ -36,7 +41,8 @@ void IndexedWriter::require_closed_document(std::string_view action) const {
 }
 
 void IndexedWriter::add_sequence(std::span<const int64_t> tokens) {
-  require<InternalError>(state_ == State::kWriting, prefix_, ": add_sequence after finish()");
+  require<InternalError>(state_ == State::kWriting && bin_, prefix_,
+                         ": add_sequence after finish() or shuffle_documents()");
   require<DataError>(
       tokens.size() <= static_cast<size_t>(std::numeric_limits<int32_t>::max()), prefix_,
       ".idx: a sequence of ", tokens.size(),
@@ -58,7 +64,7 @@ void IndexedWriter::add_sequence(std::span<const int64_t> tokens) {
       out += sizeof(T);
     }
   });
-  bin_.write(encoded_);
+  bin_->write(encoded_);
   lengths_.push_back(static_cast<int32_t>(tokens.size()));
   tokens_ += static_cast<int64_t>(tokens.size());
 }
@@ -70,9 +76,10 @@ void IndexedWriter::end_document() {
 
 void IndexedWriter::append_file(const IndexedReader& other) {
   require_closed_document("append_file");
+  require<InternalError>(bin_ != nullptr, prefix_, ": append_file after shuffle_documents()");
   require<DataError>(other.token_type() == type_, other.idx_path(), ": has ", name_of(other.token_type()),
                      " tokens and cannot be appended to ", prefix_, ", which has ", name_of(type_));
-  bin_.write(other.bin_bytes());
+  bin_->write(other.bin_bytes());
   const int64_t first_sequence = sequence_count();
   lengths_.reserve(lengths_.size() + static_cast<size_t>(other.sequence_count()));
   for (int64_t i = 0; i < other.sequence_count(); ++i) lengths_.push_back(other.sequence_length(i));
@@ -82,9 +89,57 @@ void IndexedWriter::append_file(const IndexedReader& other) {
   tokens_ += other.token_count();
 }
 
-void IndexedWriter::finish() {
+void IndexedWriter::shuffle_documents(int64_t seed, const std::function<void(double)>& progress) {
+  require_closed_document("shuffle_documents");
+  require<InternalError>(bin_ != nullptr, prefix_, ": shuffle_documents twice");
+  std::vector<int64_t> order(static_cast<size_t>(document_count()));
+  std::iota(order.begin(), order.end(), 0);
+  NumpyRandom(seed).shuffle(std::span(order));
+  bin_->close();
+  bin_.reset();
+
+  std::vector<int64_t> begins(lengths_.size() + 1);  // of the sequences, in tokens
+  for (size_t i = 0; i < lengths_.size(); ++i) begins[i + 1] = begins[i] + lengths_[i];
+  std::vector<int32_t> lengths;
+  std::vector<int64_t> documents{0};
+  lengths.reserve(lengths_.size());
+  documents.reserve(documents_.size());
+  const std::string partial = prefix_ + ".bin.partial", shuffled = prefix_ + ".bin.shuffled.partial";
+  {
+    const MappedFile ordered(partial);
+    FileSink sink(shuffled);
+    constexpr int64_t kBetweenReports = int64_t{64} << 20;
+    const int64_t token_bytes = bytes_of(type_);
+    int64_t written = 0, next_report = 0;
+    for (const int64_t document : order) {
+      const auto first = static_cast<size_t>(documents_[static_cast<size_t>(document)]);
+      const auto last = static_cast<size_t>(documents_[static_cast<size_t>(document) + 1]);
+      const int64_t bytes = (begins[last] - begins[first]) * token_bytes;
+      sink.write(ordered.bytes().subspan(static_cast<size_t>(begins[first] * token_bytes),
+                                         static_cast<size_t>(bytes)));
+      lengths.insert(lengths.end(), lengths_.begin() + static_cast<std::ptrdiff_t>(first),
+                     lengths_.begin() + static_cast<std::ptrdiff_t>(last));
+      documents.push_back(static_cast<int64_t>(lengths.size()));
+      written += bytes;
+      if (progress && written >= next_report) {
+        progress(static_cast<double>(written) / static_cast<double>(std::max<int64_t>(ordered.size(), 1)));
+        next_report = written + kBetweenReports;
+      }
+    }
+    sink.close();
+  }
+  rename_file(shuffled, partial);
+  lengths_ = std::move(lengths);
+  documents_ = std::move(documents);
+}
+
+void IndexedWriter::finish(std::optional<DataRecord> record) {
   require_closed_document("finish");
-  bin_.close();
+  if (bin_) {
+    bin_->close();
+    bin_.reset();
+  }
+  const std::string bin = prefix_ + ".bin", partial_record = record_path(prefix_) + ".partial";
 
   FileSink idx(prefix_ + ".idx.partial");
   static constexpr char kMagic[9] = {'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0};
@@ -101,13 +156,24 @@ void IndexedWriter::finish() {
   }
   idx.write_array<int64_t>(documents_);
   idx.close();
+  if (record) {
+    record->documents = document_count();
+    record->tokens = token_count();
+    record->bin_fingerprint = file_fingerprint(bin + ".partial");
+    FileSink sink(partial_record);
+    sink.write(std::as_bytes(std::span<const char>(to_json(*record))));
+    sink.close();
+  }
 
   // The old index is removed first and the new one renamed last, so that an index never exists next to a .bin
   // of another file.
   std::error_code error;
   std::filesystem::remove(prefix_ + ".idx", error);
   require<DataError>(!error, prefix_, ".idx: the old file cannot be removed: ", error.message());
-  rename_file(bin_.path(), prefix_ + ".bin");
+  std::filesystem::remove(record_path(prefix_), error);
+  require<DataError>(!error, record_path(prefix_), ": the old file cannot be removed: ", error.message());
+  rename_file(bin + ".partial", bin);
+  if (record) rename_file(partial_record, record_path(prefix_));
   rename_file(idx.path(), prefix_ + ".idx");
   state_ = State::kFinished;
 }

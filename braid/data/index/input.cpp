@@ -103,6 +103,18 @@ bool is_prefix(const std::string& path) {
   throw ConfigError(cat("input_dir: neither ", prefix, ".idx nor a directory ", path, " exists", hint));
 }
 
+// The same file twice would be split twice: what validates one of them trains with the other's order.
+void reject_repeated(const std::vector<WeightedPrefix>& files) {
+  for (size_t i = 0; i < files.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      std::error_code ignored;
+      require<ConfigError>(!fs::equivalent(files[i].prefix + ".idx", files[j].prefix + ".idx", ignored),
+                           "input_dir: ", files[j].prefix, " and ", files[i].prefix,
+                           " are the same file: give it once, with the sum of the weights");
+    }
+  }
+}
+
 std::vector<WeightedPrefix> parse_list(const std::vector<std::string>& words) {
   constexpr std::string_view kForm = "several files must be given as \"weight prefix weight prefix ...\"";
   require<ConfigError>(words.size() % 2 == 0, "input_dir has ", words.size(), " words: ", kForm);
@@ -122,6 +134,7 @@ std::vector<WeightedPrefix> parse_list(const std::vector<std::string>& words) {
     }
     files.push_back({.weight = *weight, .prefix = index_prefix(path)});
   }
+  reject_repeated(files);
   return files;
 }
 

@@ -93,6 +93,7 @@ TEST_F(Input, AListMustBePairs) {
   EXPECT_THAT(error_of(""), HasSubstr("input_dir is empty"));
   EXPECT_THAT(error_of("1 " + a + " 2"), HasSubstr("3 words"));
   EXPECT_THAT(error_of(a + " " + a), HasSubstr("instead of a weight"));
+  EXPECT_THAT(error_of("1 " + a + " 2 " + a + ".bin"), HasSubstr("are the same file: give it once"));
   EXPECT_THAT(error_of("0 " + a), HasSubstr("must be above 0, got 0"));
   EXPECT_THAT(error_of("nan " + a), HasSubstr("must be above 0"));
   EXPECT_THAT(error_of("1 " + folder_.file("") + " 1 " + a),
