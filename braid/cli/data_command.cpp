@@ -26,18 +26,22 @@ constexpr double kMostThreads = 1024;
 
 struct PrepareArguments {
   std::vector<std::string> input{};
+  std::string format = "auto";
   std::string json_key = "text";
   std::vector<std::string> extensions{};
   std::vector<std::string> exclude{};
   std::string output_prefix{};
   std::string tokenizer{};
+  bool prepend_bos = false;
   bool append_eod = true;
+  int64_t shuffle = 1;
   bool overwrite = false;
   std::optional<int32_t> workers{};
 };
 
 struct TokenizerArguments {
   std::vector<std::string> input{};
+  std::string format = "auto";
   std::string json_key = "text";
   std::vector<std::string> extensions{};
   std::vector<std::string> exclude{};
@@ -61,11 +65,15 @@ void add_text_options(config::OptionTable<Arguments>& table) {
   table.group("Text");
   table.add(
       "input", &Arguments::input,
-      {.help = "Files and directories, read in this order, directories recursively. A *.jsonl file holds "
-               "one document per line, any other file is one document; both may be gzip-compressed. "
-               "Required."});
-  table.add("json_key", &Arguments::json_key,
-            {.help = "The key of the text in each line of a *.jsonl file."});
+      {.help =
+           "Files and directories, read in this order, directories recursively. They may be compressed by "
+           "gzip or zstd. Required."});
+  table.add(
+      "format", &Arguments::format,
+      {.help = "text: each file is one document; jsonl: a JSON object a line; json: an array of objects, or "
+               "objects over several lines; auto: by name and content, a file that is not JSON is text.",
+       .choices = {"auto", "text", "jsonl", "json"}});
+  table.add("json_key", &Arguments::json_key, {.help = "The key of the text in a JSON object."});
   table.add(
       "extensions", &Arguments::extensions,
       {.help = "Take only files with these extensions from directories, as in: txt rst. Unset: all text "
@@ -74,12 +82,20 @@ void add_text_options(config::OptionTable<Arguments>& table) {
             {.help = "Skip files and directories with these names in directories."});
 }
 
+data::TextFormat format_named(const std::string& name) {
+  if (name == "text") return data::TextFormat::kText;
+  if (name == "jsonl") return data::TextFormat::kJsonLines;
+  if (name == "json") return data::TextFormat::kJson;
+  return data::TextFormat::kAuto;
+}
+
 template <typename Arguments>
 data::TextOptions text_options(const Arguments& arguments) {
   require<ConfigError>(!arguments.input.empty(),
                        "--input is missing: text files and directories, as in --input docs more.jsonl");
   return {.inputs = arguments.input,
           .json_key = arguments.json_key,
+          .format = format_named(arguments.format),
           .excluded = arguments.exclude,
           .extensions = arguments.extensions};
 }
@@ -101,7 +117,8 @@ config::OptionTable<PrepareArguments> prepare_table() {
                                 .usage = "--input PATH... --output_prefix PREFIX --tokenizer TOKENIZER",
                                 .summary =
                                     "Turns text into token files PREFIX.bin and PREFIX.idx (Megatron's "
-                                    "format), which braid pretrain reads with --input_dir."});
+                                    "format), which braid pretrain reads with --input_dir, and "
+                                    "PREFIX.meta.json, which says how they were made."});
   add_text_options(table);
   table.group("Tokens");
   table.add(
@@ -110,9 +127,19 @@ config::OptionTable<PrepareArguments> prepare_table() {
                "or a directory with tokenizer.model. Required."});
   table.add("append_eod", &P::append_eod,
             {.help = "Append the tokenizer's end-of-text id to every document."});
+  table.add(
+      "prepend_bos", &P::prepend_bos,
+      {.help = "Put the tokenizer's beginning-of-text id before every document. PREFIX.meta.json says so; "
+               "prompts and an exported tokenizer follow it."});
+  table.add(
+      "shuffle", &P::shuffle,
+      {.help = "Seed of the order in which documents are written, so that no part of --split consists of "
+               "the last files alone. 0: the order of the input.",
+       .range = {.at_least = 0, .at_most = 4294967295.0}});
   table.group("Output");
-  table.add("output_prefix", &P::output_prefix,
-            {.help = "Path of the two files without .bin and .idx; its directory is created. Required."});
+  table.add(
+      "output_prefix", &P::output_prefix,
+      {.help = "Path of the files without .bin, .idx and .meta.json; its directory is created. Required."});
   table.add("overwrite", &P::overwrite, {.help = "Replace existing files."});
   add_workers(table);
   return table;
@@ -212,7 +239,9 @@ int prepare_command(const CommandContext& context) {
       .text = text_options(arguments),
       .output_prefix = arguments.output_prefix,
       .tokenizer = arguments.tokenizer,
+      .document_begin = arguments.prepend_bos ? data::DocumentBegin::kBosToken : data::DocumentBegin::kNone,
       .document_end = arguments.append_eod ? data::DocumentEnd::kEosToken : data::DocumentEnd::kNone,
+      .shuffle_seed = arguments.shuffle == 0 ? std::nullopt : std::optional(arguments.shuffle),
       .existing = arguments.overwrite ? data::Existing::kReplace : data::Existing::kReject,
       .workers = workers_of(context, arguments.workers)};
   require<ConfigError>(
@@ -227,8 +256,13 @@ int prepare_command(const CommandContext& context) {
     ProgressBar bar = progress_on(context, "prepare");
     const auto start = std::chrono::steady_clock::now();
     const data::PrepareSummary summary = data::prepare(options, [&](const data::PrepareProgress& progress) {
-      // Once everything is read, the files are about to be complete: a signal comes too late.
-      if (progress.done_bytes < progress.total_bytes) signals.check();
+      using Phase = data::PrepareProgress::Phase;
+      // Where the files are complete, a signal comes too late.
+      if (progress.phase != Phase::kDone) signals.check();
+      if (progress.phase == Phase::kShuffling) {
+        bar.update(progress.shuffled, "shuffling");
+        return;
+      }
       bar.update(fraction_of(progress.done_bytes, progress.total_bytes),
                  rate_text(progress.done_bytes, start));
     });

@@ -38,8 +38,8 @@ class Data : public testing::Test {
 };
 
 TEST_F(Data, PreparesAndInspects) {
-  const CallResult prepared = prepare(
-      {"--input", path("docs"), path("c.jsonl"), "--json_key", "body", "--output_prefix", path("out/t")});
+  const CallResult prepared = prepare({"--input", path("docs"), path("c.jsonl"), "--json_key", "body",
+                                       "--shuffle", "0", "--output_prefix", path("out/t")});
   EXPECT_EQ(prepared.code, 0);
   EXPECT_EQ(prepared.err, "");
   EXPECT_THAT(prepared.out, StartsWith(path("out/t.bin") + " and " + path("out/t.idx") +
@@ -47,10 +47,13 @@ TEST_F(Data, PreparesAndInspects) {
   const CallResult inspected = inspect({path("out/t"), "--tokenizer", "byte", "--documents", "1"});
   EXPECT_EQ(inspected.code, 0);
   EXPECT_EQ(inspected.err, "");
-  EXPECT_THAT(inspected.out,
-              AllOf(StartsWith(path("out/t") + ": 4 documents, 4 sequences, 31 tokens of uint16"),
-                    HasSubstr("largest token id 256, within the vocabulary of 257\n"),
-                    HasSubstr("document 0, 14 tokens:\n  | Hello, world.\n")));
+  EXPECT_THAT(
+      inspected.out,
+      AllOf(StartsWith(path("out/t") + ": 4 documents, 4 sequences, 31 tokens of uint16"),
+            HasSubstr("largest token id 256, within the vocabulary of 257\n"),
+            HasSubstr("tokenizer: byte\ndocuments begin with nothing and end with id 256, in the order of "
+                      "the input\n27 B of text\n"),
+            HasSubstr("document 0, 14 tokens:\n  | Hello, world.\n")));
   EXPECT_THAT(inspected.out, testing::Not(HasSubstr("document 1")));
 }
 
@@ -69,6 +72,12 @@ TEST_F(Data, EveryPrepareOptionTakesEffect) {
   EXPECT_THAT(with({"--overwrite", "--extensions", "rst"}).out, HasSubstr("\n1 document, 8 tokens"));
   EXPECT_THAT(with({"--overwrite", "--exclude", "deep"}).out, HasSubstr("\n1 document, 14 tokens"));
   EXPECT_THAT(with({"--overwrite", "--workers", "3"}).out, HasSubstr("\n2 documents, 22 tokens"));
+  EXPECT_THAT(with({"--overwrite"}).out,
+              HasSubstr("\ndocuments are shuffled with seed 1; --shuffle 0 keeps"));
+  EXPECT_THAT(with({"--overwrite", "--shuffle", "0"}).out,
+              HasSubstr("\ndocuments are in the order of the input\n"));
+  EXPECT_THAT(with({"--overwrite", "--prepend_bos"}).err, HasSubstr("byte has no beginning-of-text token"));
+  EXPECT_THAT(with({"--overwrite", "--format", "json"}).err, HasSubstr("a.txt:1: expected a JSON object"));
 }
 
 TEST_F(Data, DrawsAProgressBarOnATerminal) {

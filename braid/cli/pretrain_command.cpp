@@ -18,6 +18,7 @@
 #include "braid/config/pretrain.h"
 #include "braid/config/pretrain_table.h"
 #include "braid/data/tokenizer/tokenizer.h"
+#include "braid/data/tokenizer_identity.h"
 #include "braid/model/llama.h"
 #include "braid/tensor/memory.h"
 #include "braid/train/plan_drawing.h"
@@ -175,6 +176,11 @@ int train(const CommandContext& context, const comm::World& world, const config:
   const config::PretrainOptions& options = command.options;
   const std::unique_ptr<data::Tokenizer> tokenizer = make_tokenizer(options);
   const config::ModelConfig model = model_of(options, tokenizer.get());
+  std::vector<std::string> notes = command.notes;
+  if (command.run.input_dir) {
+    const auto more = data::check_tokenizer_of_input(*command.run.input_dir, tokenizer.get());
+    notes.insert(notes.end(), more.begin(), more.end());
+  }
   if (options.device != "cpu") tensor::memory_stats(c10::Device(c10::kCUDA, 0));  // throws without CUDA
   prepare_output(options);
   set_threads(context, options);
@@ -182,7 +188,7 @@ int train(const CommandContext& context, const comm::World& world, const config:
 
   const StopSignals signals;
   Log log(context, options, world.rank);
-  for (const std::string& note : command.notes) log.line(note);
+  for (const std::string& note : notes) log.line(note);
   const c10::intrusive_ptr<c10d::Store> store = comm::connect_store(
       world, options.dist_timeout,
       {.braid_version = std::string(kVersion), .report = [&](const std::string& line) { log.line(line); }});

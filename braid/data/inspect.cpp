@@ -7,6 +7,7 @@
 #include "braid/base/text.h"
 #include "braid/data/text/text_source_utf8.h"
 #include "braid/data/tokenizer/tokenizer.h"
+#include "braid/data/tokenizer_identity.h"
 
 namespace braid::data {
 namespace {
@@ -100,6 +101,21 @@ std::string bars(const std::vector<LengthBucket>& lengths) {
   return text;
 }
 
+std::string id_text(const std::optional<int64_t>& id) { return id ? cat("id ", *id) : "nothing"; }
+
+std::string record_text(const std::optional<DataRecord>& record) {
+  if (!record) return "no .meta.json, as braid data prepare writes it: the tokenizer is not known\n";
+  return cat(
+      "tokenizer: ", to_text(record->tokenizer), "\ndocuments begin with ",
+      id_text(record->add_bos ? record->tokenizer.bos_id : std::nullopt), " and end with ",
+      id_text(record->eod_id), ", ",
+      record->shuffle_seed ? cat("shuffled with seed ", *record->shuffle_seed) : "in the order of the input",
+      "\n", bytes_text(static_cast<uint64_t>(record->text_bytes)), " of text",
+      record->token_bytes.empty() ? "; bytes per token id are not known, as the tokenizer changes the text"
+                                  : "",
+      "\n");
+}
+
 }  // namespace
 
 Inspection inspect(const InspectOptions& options) {
@@ -115,7 +131,10 @@ Inspection inspect(const InspectOptions& options) {
                    .tokens = reader.token_count(),
                    .lengths = {},
                    .vocabulary_size = options.vocabulary_size,
+                   .record = reader.record(),
                    .shown = {}};
+  check_fingerprint(reader);
+  if (tokenizer && found.record) require_tokenizer_of(*found.record, found.prefix, *tokenizer);
   if (!found.vocabulary_size && tokenizer) found.vocabulary_size = tokenizer->vocabulary_size();
   if (found.vocabulary_size) check_token_ids(reader, *found.vocabulary_size, options.threads);
   found.largest_token = find_max_token(reader, options.threads);
@@ -143,6 +162,7 @@ std::string to_text(const Inspection& found) {
         found.vocabulary_size ? cat(", within the vocabulary of ", *found.vocabulary_size) : std::string(),
         "\n");
   }
+  text += record_text(found.record);
   for (const ShownDocument& shown : found.shown) {
     text += cat("document ", shown.document, ", ", counted(shown.tokens, "token"),
                 shown.whole ? ":" : ", beginning:", "\n", quoted(shown.text));

@@ -47,11 +47,13 @@ struct Inspection {
   std::vector<LengthBucket> lengths{};  // by powers of two, from the first to the last non-empty bucket
   int64_t largest_token = -1;           // -1 without tokens
   std::optional<int64_t> vocabulary_size{};
+  std::optional<DataRecord> record{};
   std::vector<ShownDocument> shown{};
 };
 
-/// Reads and checks both files completely. Throws DataError with file, offset and remedy for damaged files
-/// and for ids outside the vocabulary, ConfigError for invalid options.
+/// Reads and checks the files completely. Throws DataError with file, offset and remedy for damaged files,
+/// for a .bin that is not the one of which the record tells, and for ids outside the vocabulary, ConfigError
+/// for invalid options and for another tokenizer than the one that made the files.
 Inspection inspect(const InspectOptions& options);
 
 /// The inspection as readable text, with a bar chart of lengths. Control characters are shown as '?'.

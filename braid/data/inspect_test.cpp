@@ -49,6 +49,7 @@ TEST_F(Inspect, ShowsCountsLengthsAndDocuments) {
             "  8 to 15   1  ####################\n"
             "  16 to 31  1  ####################\n"
             "largest token id 256, within the vocabulary of 257\n"
+            "no .meta.json, as braid data prepare writes it: the tokenizer is not known\n"
             "document 0, 12 tokens:\n"
             "  | hello\n"
             "  | world\n"
@@ -87,7 +88,8 @@ TEST_F(Inspect, DocumentsOfSeveralSequencesCountOnce) {
 TEST_F(Inspect, EmptyFilesAreValid) {
   write_documents(prefix_, {});
   EXPECT_EQ(text(inspect({.prefix = prefix_, .tokenizer = "byte"})),
-            "corpus: 0 documents, 0 sequences, 0 tokens of uint16 (0 B)\n");
+            "corpus: 0 documents, 0 sequences, 0 tokens of uint16 (0 B)\n"
+            "no .meta.json, as braid data prepare writes it: the tokenizer is not known\n");
 }
 
 TEST_F(Inspect, FindsDamageAndIdsOutsideTheVocabulary) {

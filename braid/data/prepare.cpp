@@ -1,5 +1,6 @@
 #include "braid/data/prepare.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include "braid/base/error.h"
 #include "braid/base/text.h"
 #include "braid/data/tokenizer/tokenizer.h"
+#include "braid/data/tokenizer_identity.h"
 
 namespace braid::data {
 namespace {
@@ -83,7 +85,7 @@ void check_output(const PrepareOptions& options, const std::string& prefix) {
                        "output_prefix must name files, as in out/corpus "
                        "for out/corpus.bin and out/corpus.idx; got '",
                        options.output_prefix, "'");
-  for (const char* suffix : {".bin", ".idx"}) {
+  for (const char* suffix : {".bin", ".idx", ".meta.json"}) {
     require<ConfigError>(options.existing == Existing::kReplace || !fs::exists(prefix + suffix), prefix,
                          suffix, " exists: choose another output_prefix, or replace it with --overwrite 1");
   }
@@ -109,6 +111,13 @@ class Preparation {
     if (options.document_end == DocumentEnd::kEosToken) end_ = tokenizer_->eos_id();
     require<ConfigError>(options.document_end == DocumentEnd::kNone || end_, "tokenizer ", tokenizer_->name(),
                          " has no end-of-document token: pass --append_eod 0");
+    if (options.document_begin == DocumentBegin::kBosToken) begin_ = tokenizer_->bos_id();
+    require<ConfigError>(options.document_begin == DocumentBegin::kNone || begin_, "tokenizer ",
+                         tokenizer_->name(), " has no beginning-of-text token: pass --prepend_bos 0");
+    require<ConfigError>(
+        !options.shuffle_seed || (0 <= *options.shuffle_seed && *options.shuffle_seed < 1LL << 32),
+        "the seed of shuffle must be in [0, 2^32), got ", options.shuffle_seed.value_or(0));
+    summary_.shuffle_seed = options.shuffle_seed;
   }
 
   PrepareSummary run(const std::string& prefix) {
@@ -128,9 +137,14 @@ class Preparation {
     require<ConfigError>(
         summary_.documents > 0, "the input has no text: ", counted(summary_.text.files, "file"), " read, ",
         counted(summary_.empty_documents, "empty document"), skipped.empty() ? "" : "; " + skipped);
-    writer.finish();
     done_bytes_ = source_.done_bytes();
-    report();
+    if (options_.shuffle_seed) {
+      writer.shuffle_documents(*options_.shuffle_seed, [this](double share) {
+        report({.phase = PrepareProgress::Phase::kShuffling, .shuffled = share});
+      });
+    }
+    writer.finish(record());
+    report({.phase = PrepareProgress::Phase::kDone, .shuffled = 1});
     summary_.elapsed = Clock::now() - start;
     return summary_;
   }
@@ -154,11 +168,26 @@ class Preparation {
     return batch;
   }
 
-  // Runs on the workers: accesses only immutable state.
+  // Of the files that are being written, without what the writer knows.
+  DataRecord record() const {
+    return {.tokenizer = identity_of(*tokenizer_),
+            .add_bos = begin_.has_value(),
+            .eod_id = end_,
+            .text_bytes = summary_.text_bytes,
+            .shuffle_seed = options_.shuffle_seed,
+            .token_bytes = changes_text_ ? std::vector<int32_t>() : token_bytes_,
+            .extra_bytes_per_document = changes_text_ ? 0 : extra_bytes_};
+  }
+
+  // Runs on the workers: accesses only immutable state and one flag.
   Encoded encode(const Batch& batch) const {
     Encoded encoded{.documents = {}, .done_bytes = batch.done_bytes};
     for (const std::string& text : batch.texts) {
       auto ids = tokenizer_->encode(text);
+      int64_t bytes = 0;
+      for (const int64_t id : ids) bytes += token_bytes_[static_cast<size_t>(id)];
+      if (bytes != static_cast<int64_t>(text.size()) + extra_bytes_) changes_text_ = true;
+      if (begin_) ids.insert(ids.begin(), *begin_);
       if (end_) ids.push_back(*end_);
       encoded.documents.push_back(std::move(ids));
     }
@@ -179,15 +208,24 @@ class Preparation {
     if (Clock::now() - last_report_ >= kBetweenReports) report();
   }
 
-  void report() {
+  void report(PrepareProgress progress = {}) {
     last_report_ = Clock::now();
-    if (progress_) progress_({done_bytes_, source_.total_bytes(), summary_.documents, summary_.tokens});
+    if (!progress_) return;
+    progress.done_bytes = done_bytes_;
+    progress.total_bytes = source_.total_bytes();
+    progress.documents = summary_.documents;
+    progress.tokens = summary_.tokens;
+    progress_(progress);
   }
 
   const PrepareOptions& options_;
   const std::function<void(const PrepareProgress&)>& progress_;
   std::unique_ptr<Tokenizer> tokenizer_;
   TextSource source_;
+  std::vector<int32_t> token_bytes_ = tokenizer_->token_bytes();
+  int64_t extra_bytes_ = tokenizer_->bytes_before_text();
+  mutable std::atomic<bool> changes_text_ = false;  // in some document the bytes of its ids are not its size
+  std::optional<int64_t> begin_;
   std::optional<int64_t> end_;
   PrepareSummary summary_;
   int64_t done_bytes_ = 0;
@@ -218,6 +256,9 @@ std::string to_text(const PrepareSummary& summary) {
   if (!skipped.empty()) text += skipped + "\n";
   if (summary.empty_documents > 0)
     text += cat("skipped: ", counted(summary.empty_documents, "empty document"), "\n");
+  text += summary.shuffle_seed ? cat("documents are shuffled with seed ", *summary.shuffle_seed,
+                                     "; --shuffle 0 keeps their order\n")
+                               : "documents are in the order of the input\n";
   if (summary.text.invalid_utf8 > 0)
     text += cat("not UTF-8: ", counted(summary.text.invalid_utf8, "place"), ", replaced by U+FFFD\n");
   return text;

@@ -139,7 +139,73 @@ TEST_F(Prepare, RejectsInvalidOptionsAndLeavesNoFiles) {
     replacing.output_prefix += ".bin";  // the same pair
     return replacing;
   }());
-  EXPECT_THAT(files_of_output(), testing::UnorderedElementsAre("tokens.bin", "tokens.idx"));
+  EXPECT_THAT(files_of_output(),
+              testing::UnorderedElementsAre("tokens.bin", "tokens.idx", "tokens.meta.json"));
+  fs::remove(folder_.file("out/tokens.bin"));
+  fs::remove(folder_.file("out/tokens.idx"));
+  EXPECT_THAT(with([](auto&) {}), says<ConfigError>("tokens.meta.json exists"));
+  EXPECT_THAT(with([](auto& o) { o.document_begin = DocumentBegin::kBosToken; }),
+              says<ConfigError>("tokenizer byte has no beginning-of-text token: pass --prepend_bos 0"));
+  EXPECT_THAT(with([](auto& o) { o.shuffle_seed = int64_t{1} << 32; }), says<ConfigError>("in [0, 2^32)"));
+}
+
+TEST_F(Prepare, TheRecordSaysHowTheFilesWereMade) {
+  write_corpus("{\"text\": \"ab\"}\n{\"text\": \"\"}\n{\"text\": \"c\"}\n");
+  auto shuffled = options();
+  shuffled.shuffle_seed = 7;
+  prepare(shuffled);
+  const auto record = read_record(folder_.file("out/tokens"));
+  ASSERT_TRUE(record);
+  std::vector<int32_t> token_bytes(257, 1);
+  token_bytes[256] = 0;
+  DataRecord expected = {.tokenizer = {.kind = "byte", .vocabulary_size = 257, .eos_id = 256},
+                         .eod_id = 256,
+                         .documents = 2,
+                         .tokens = 5,
+                         .text_bytes = 3,
+                         .shuffle_seed = 7,
+                         .bin_fingerprint = record->bin_fingerprint,
+                         .token_bytes = token_bytes};
+  EXPECT_EQ(*record, expected);
+  check_fingerprint(IndexedReader(folder_.file("out/tokens")));
+}
+
+TEST_F(Prepare, ShufflesWholeDocumentsTheSameWithAnyNumberOfWorkers) {
+  std::string lines;
+  for (int i = 0; i < 200; ++i)
+    lines += cat("{\"text\": \"", std::string(static_cast<size_t>(i), 'x'), i, "\"}\n");
+  write_corpus(lines);
+  const auto texts = [&](std::optional<int64_t> seed, int32_t workers) {
+    auto changed = options();
+    changed.shuffle_seed = seed;
+    changed.workers = workers;
+    changed.existing = Existing::kReplace;
+    prepare(changed);
+    const IndexedReader reader(folder_.file("out/tokens"));
+    std::vector<std::string> found;
+    for (int64_t d = 0; d < reader.document_count(); ++d)
+      found.push_back(make_tokenizer("byte")->decode(reader.sequence(d)));
+    return found;
+  };
+  const auto ordered = texts(std::nullopt, 1), first = texts(1, 1), second = texts(2, 1);
+  EXPECT_EQ(ordered.size(), 200U);
+  EXPECT_NE(first, ordered);
+  EXPECT_NE(first, second);
+  EXPECT_THAT(first, testing::UnorderedElementsAreArray(ordered));
+  EXPECT_EQ(texts(1, 5), first);
+}
+
+TEST_F(Prepare, AnInterruptionWhileShufflingLeavesNoFiles) {
+  write_corpus("{\"text\": \"ab\"}\n{\"text\": \"c\"}\n");
+  auto shuffled = options();
+  shuffled.shuffle_seed = 1;
+  struct Stopped {};
+  EXPECT_THROW(prepare(shuffled,
+                       [](const PrepareProgress& progress) {
+                         if (progress.phase == PrepareProgress::Phase::kShuffling) throw Stopped();
+                       }),
+               Stopped);
+  EXPECT_TRUE(files_of_output().empty());
 }
 
 TEST_F(Prepare, AnErrorDuringTheRunLeavesNoFiles) {
@@ -148,7 +214,7 @@ TEST_F(Prepare, AnErrorDuringTheRunLeavesNoFiles) {
   write_corpus(lines + "damaged\n");
   auto parallel = options();
   parallel.workers = 3;
-  EXPECT_THAT([&] { prepare(parallel); }, says<DataError>("corpus.jsonl:5001: not a line of JSON"));
+  EXPECT_THAT([&] { prepare(parallel); }, says<DataError>("corpus.jsonl:5001: not JSON"));
   EXPECT_TRUE(files_of_output().empty());
   write_corpus(lines);
   struct Stopped {};
@@ -169,8 +235,9 @@ TEST(PrepareSummaryText, ListsWhatWasWrittenAndSkipped) {
   EXPECT_EQ(to_text(summary),
             "3 documents, 1000 tokens (uint16), 4.10 bytes per token\n"
             "4.00 KiB of text in 2.0 s, 2.00 KiB/s\n"
-            "skipped: 2 binary\n"
+            "skipped: 2 not text\n"
             "skipped: 1 empty document\n"
+            "documents are in the order of the input\n"
             "not UTF-8: 5 places, replaced by U+FFFD\n");
 }
 

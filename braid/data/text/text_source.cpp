@@ -1,10 +1,12 @@
 #include "braid/data/text/text_source.h"
 
 #include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "braid/base/error.h"
+#include "braid/base/foreign_file.h"
 #include "braid/base/text.h"
 #include "braid/data/text/text_source_utf8.h"
 
@@ -13,9 +15,48 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The extension of the uncompressed file: ".rst" for "a.rst.gz".
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+std::string lower_case(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+// The extension of the uncompressed file in lower case: ".rst" for "a.RST.gz".
 std::string content_extension(const fs::path& path) {
-  return (path.extension() == ".gz" ? path.stem() : path).extension().string();
+  const std::string outer = lower_case(path.extension().string());
+  const bool is_packed = outer == ".gz" || outer == ".zst";
+  return is_packed ? lower_case(path.stem().extension().string()) : outer;
+}
+
+// Whether the name says that the file has a JSON object a line.
+bool is_lines_name(const fs::path& path) {
+  const std::string extension = content_extension(path);
+  return extension == ".jsonl" || extension == ".ndjson";
+}
+
+// Files in directories of which one is an error, not to be skipped: they hold text, which would be missing.
+bool must_be_converted(FileFormat format) {
+  switch (format) {
+    case FileFormat::kGitLfsPointer:
+    case FileFormat::kParquet:
+    case FileFormat::kArrow:
+    case FileFormat::kUtf16:
+    case FileFormat::kXz:
+    case FileFormat::kBzip2:
+    case FileFormat::kLz4:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_object(std::string_view text) { return trim(text).starts_with('{') && nlohmann::json::accept(text); }
+
+void add_name(std::vector<std::string>& names, std::string name) {
+  constexpr size_t kMostNames = 3;
+  if (names.size() < kMostNames) names.push_back(std::move(name));
 }
 
 std::string keys_text(const nlohmann::json& object) {
@@ -27,23 +68,27 @@ std::string keys_text(const nlohmann::json& object) {
   return text.empty() ? "none" : text;
 }
 
-std::string text_of_line(const std::string& line, const std::string& key, const std::string& origin) {
-  nlohmann::json object;
+// The object's own text may be long: messages say where it is.
+nlohmann::json parse_object(const std::string& text, const std::string& origin) {
   try {
-    object = nlohmann::json::parse(line);
+    return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
     constexpr size_t kMostBytes = 200;  // the message repeats the text being parsed
     const std::string_view what = error.what();
     const size_t colon = what.find(": ");
     throw DataError(
-        cat(origin, ": not a line of JSON, at byte ", error.byte, " of the line: ",
+        cat(origin, ": not JSON, at byte ", error.byte, " of what begins there: ",
             utf8_prefix(what.substr(colon == std::string_view::npos ? 0 : colon + 2), kMostBytes)));
   }
-  require<DataError>(object.is_object(), origin, ": a line must be a JSON object like {\"", key,
+}
+
+std::string text_of_object(const nlohmann::json& object, const std::string& key, const std::string& origin) {
+  require<DataError>(object.is_object(), origin, ": a document must be a JSON object like {\"", key,
                      "\": \"...\"}, got type ", object.type_name());
   const auto found = object.find(key);
-  require<DataError>(found != object.end(), origin, ": has no key \"", key,
-                     "\" (its keys: ", keys_text(object), "); pass --json_key with the key of the text");
+  require<DataError>(
+      found != object.end(), origin, ": has no key \"", key, "\" (its keys: ", keys_text(object),
+      "); pass --json_key with the key of the text, or --format text if the file is one document");
   require<DataError>(found->is_string(), origin, ": the value of \"", key, "\" must be a string, got type ",
                      found->type_name());
   return found->get<std::string>();
@@ -53,9 +98,10 @@ std::string text_of_line(const std::string& line, const std::string& key, const 
 
 TextSource::TextSource(TextOptions options) : options_(std::move(options)) {
   require<ConfigError>(!options_.inputs.empty(),
-                       "no input: pass text files, .jsonl files or directories to --input");
+                       "no input: pass text files, JSON files or directories to --input");
   for (std::string& extension : options_.extensions) {
     if (!extension.starts_with('.')) extension.insert(0, 1, '.');
+    extension = lower_case(extension);
   }
   for (const std::string& input : options_.inputs) {
     std::error_code error;
@@ -123,19 +169,50 @@ int64_t TextSource::done_bytes() const {
   return closed_bytes_ + (reader_ ? std::min(reader_->position_bytes(), file_->bytes) : 0);
 }
 
+// Counts or rejects the open file if it begins like something else than text.
+bool TextSource::is_text(std::string_view head) {
+  const std::string name = file_->path.string();
+  const FileFormat format = recognise_format(head, file_->bytes);
+  if (format == FileFormat::kEmpty) return true;
+  const std::string foreign = foreign_file_text(head, file_->bytes, FileFormat::kText);
+  if (foreign.empty()) return true;
+  const bool is_error = file_->named || must_be_converted(format);
+  require<DataError>(!is_error || format != FileFormat::kBinary, name, " is not text: it has a NUL at byte ",
+                     head.find('\0'));
+  require<DataError>(!is_error, name, " ", foreign);
+  ++counts_.binary;
+  add_name(counts_.binary_names, cat(name, " is ", name_of(format)));
+  return false;
+}
+
+TextFormat TextSource::format_of_open_file() {
+  if (options_.format != TextFormat::kAuto) return options_.format;
+  if (is_lines_name(file_->path)) return TextFormat::kJsonLines;
+  std::string_view ahead = reader_->peek(1);
+  while (ahead.find('\n') == std::string_view::npos) {
+    const size_t had = ahead.size();
+    ahead = reader_->peek(had + 1);
+    if (ahead.size() == had || !trim(ahead).starts_with('{')) break;
+  }
+  const std::string_view first_line = ahead.substr(0, ahead.find('\n'));
+  if (is_object(first_line)) return TextFormat::kJsonLines;
+  return content_extension(file_->path) == ".json" ? TextFormat::kJson : TextFormat::kText;
+}
+
 bool TextSource::open_next() {
-  constexpr size_t kBinaryCheckBytes = 8192;
   while (next_file_ < files_.size()) {
     file_ = &files_[next_file_++];
     reader_.emplace(open_stream(file_->path));
-    line_ = 0;
-    const size_t nul = reader_->peek(kBinaryCheckBytes).substr(0, kBinaryCheckBytes).find('\0');
-    if (nul == std::string_view::npos) {
+    line_ = objects_ = 0;
+    if (is_text(reader_->peek(kFormatHeadBytes).substr(0, kFormatHeadBytes))) {
+      if (reader_->peek(kByteOrderMark.size()).starts_with(kByteOrderMark)) {
+        reader_->consume(kByteOrderMark.size());
+      }
+      format_ = format_of_open_file();
+      if (format_ == TextFormat::kJson) values_.emplace(*reader_, file_->path.string());
       ++counts_.files;
       return true;
     }
-    require<DataError>(!file_->named, file_->path.string(), " is not text: it has a NUL at byte ", nul);
-    ++counts_.binary;
     close();
   }
   return false;
@@ -143,6 +220,7 @@ bool TextSource::open_next() {
 
 void TextSource::close() {
   closed_bytes_ += file_->bytes;
+  values_.reset();
   reader_.reset();
 }
 
@@ -151,27 +229,53 @@ Document TextSource::finished(std::string text, std::string origin) {
   return {std::move(text), std::move(origin)};
 }
 
-std::optional<Document> TextSource::next_line() {
+std::optional<JsonValues::Value> TextSource::next_value() {
+  if (format_ == TextFormat::kJson) return values_->next();
   while (auto line = reader_->line()) {
     ++line_;
-    if (trim(*line).empty()) continue;
-    std::string origin = cat(file_->path.string(), ":", line_);
-    std::string text = text_of_line(*line, options_.json_key, origin);
-    return finished(std::move(text), std::move(origin));
+    if (!trim(*line).empty()) return JsonValues::Value{.text = std::move(*line), .line = line_};
   }
   return std::nullopt;
 }
 
+std::optional<Document> TextSource::next_object() {
+  const auto value = next_value();
+  if (!value) return std::nullopt;
+  std::string origin = cat(file_->path.string(), ":", value->line);
+  const nlohmann::json object = parse_object(value->text, origin);
+  const bool has_text = object.is_object() && object.contains(options_.json_key);
+  // In a directory of text, other JSON than documents is no surprise: configuration, say.
+  const bool may_be_other =
+      !file_->named && options_.format == TextFormat::kAuto && !is_lines_name(file_->path);
+  if (!has_text && objects_ == 0 && may_be_other) {
+    ++counts_.without_key;
+    --counts_.files;
+    add_name(counts_.without_key_names, file_->path.string());
+    return std::nullopt;
+  }
+  ++objects_;
+  std::string text = text_of_object(object, options_.json_key, origin);
+  return finished(std::move(text), std::move(origin));
+}
+
 std::optional<Document> TextSource::next() {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   while (reader_ || open_next()) {
-    if (content_extension(file_->path) == ".jsonl") {
-      if (auto document = next_line()) return document;
+    if (format_ != TextFormat::kText) {
+      if (auto document = next_object()) return document;
       close();
       continue;
     }
     std::string text = reader_->rest();
-    if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+    const size_t nul = text.find('\0');
+    require<DataError>(nul == std::string::npos || !file_->named, file_->path.string(),
+                       " is not text: it has a NUL at byte ", nul);
+    if (nul != std::string::npos) {
+      ++counts_.binary;
+      --counts_.files;
+      add_name(counts_.binary_names, cat(file_->path.string(), " is a binary file"));
+      close();
+      continue;
+    }
     Document document = finished(std::move(text), file_->path.string());
     close();
     return document;
@@ -184,7 +288,18 @@ std::string skipped_text(const TextCounts& counts) {
   if (counts.hidden > 0) parts.push_back(cat(counts.hidden, " hidden"));
   if (counts.excluded > 0) parts.push_back(cat(counts.excluded, " excluded by name"));
   if (counts.other_extension > 0) parts.push_back(cat(counts.other_extension, " with another extension"));
-  if (counts.binary > 0) parts.push_back(cat(counts.binary, " binary"));
+  const auto with_names = [](int64_t count, const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? " (" : "; ") + name;
+    if (!text.empty() && count > static_cast<int64_t>(names.size())) text += "; ...";
+    return text.empty() ? text : text + ")";
+  };
+  if (counts.binary > 0)
+    parts.push_back(cat(counts.binary, " not text", with_names(counts.binary, counts.binary_names)));
+  if (counts.without_key > 0) {
+    parts.push_back(cat(counts.without_key, " JSON without text under --json_key",
+                        with_names(counts.without_key, counts.without_key_names)));
+  }
   if (counts.special > 0) parts.push_back(cat(counts.special, " special (links to directories, devices)"));
   std::string text;
   for (size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "skipped: " : ", ") + parts[i];

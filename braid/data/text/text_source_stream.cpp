@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "braid/base/error.h"
+#include "braid/base/foreign_file.h"
 
 namespace braid::data {
 namespace {
@@ -44,9 +45,19 @@ class PlainFile final : public ByteStream {
 }  // namespace
 
 std::unique_ptr<ByteStream> open_stream(const std::filesystem::path& file) {
-  std::array<char, 2> first = {};
+  std::array<char, 16> first = {};
   const size_t got = PlainFile(file).read(first);
-  if (got == 2 && first[0] == '\x1f' && first[1] == '\x8b') return open_gzip(file);
+  switch (recognise_format({first.data(), got}, static_cast<int64_t>(got))) {
+    case FileFormat::kGzip:
+      return open_gzip(file);
+    case FileFormat::kZstd:
+      return open_zstd(file);
+    default:
+      return open_plain(file);
+  }
+}
+
+std::unique_ptr<ByteStream> open_plain(const std::filesystem::path& file) {
   return std::make_unique<PlainFile>(file);
 }
 

@@ -1,4 +1,4 @@
-// Sequential reading of plain and gzip-compressed files, by lines or completely.
+// Sequential reading of plain and compressed files, by lines or completely.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ class ByteStream {
   virtual int64_t position_bytes() const = 0;
 };
 
-/// Opens `file`; a file with gzip's magic number (1F 8B) is decompressed while being read. Throws DataError
-/// if it cannot be opened, ConfigError for a compressed file in a build without zlib.
+/// Opens `file`; one with gzip's or zstd's magic number is decompressed while being read. Throws DataError if
+/// it cannot be opened, ConfigError for a compressed file in a build without its library.
 std::unique_ptr<ByteStream> open_stream(const std::filesystem::path& file);
 
 /// Opens the gzip-compressed `file`. Throws ConfigError in a build with BRAID_WITH_ZLIB=OFF.
@@ -37,6 +37,15 @@ std::unique_ptr<ByteStream> open_gzip(const std::filesystem::path& file);
 /// Whether this build has zlib.
 bool gzip_available();
 
+/// Opens the zstd-compressed `file`. Throws ConfigError in a build with BRAID_WITH_ZSTD=OFF.
+std::unique_ptr<ByteStream> open_zstd(const std::filesystem::path& file);
+
+/// Whether this build has zstd.
+bool zstd_available();
+
+/// Opens `file` without decompressing it. Throws DataError.
+std::unique_ptr<ByteStream> open_plain(const std::filesystem::path& file);
+
 /// Reads a stream by lines or completely.
 class StreamReader {
  public:
@@ -44,6 +53,9 @@ class StreamReader {
 
   /// The next bytes without consuming them, at least `bytes` unless the file ends before.
   std::string_view peek(size_t bytes);
+
+  /// Skips `bytes` bytes, which have been peeked at.
+  void consume(size_t bytes) { begin_ += bytes; }
 
   /// The next line without its newline, or nothing at the end. The last line needs no newline.
   std::optional<std::string> line();

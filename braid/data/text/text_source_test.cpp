@@ -115,11 +115,18 @@ TEST_F(TextSourceTest, WalksADirectoryInByteOrderAndCountsSkippedFiles) {
   TextSource source({.inputs = {folder_.file("in")}, .excluded = {"skip"}});
   EXPECT_THAT(read(source), ElementsAre("between", "first\n", "second\n", "second\n", ""));
   EXPECT_THAT(origins_, ElementsAre("in/a.txt", "in/a/z.rst", "in/b.txt", "in/c.txt", "in/empty.txt"));
-  EXPECT_EQ(source.counts(), (TextCounts{.files = 5, .hidden = 2, .excluded = 1, .binary = 1, .special = 3}));
+  EXPECT_EQ(source.counts(),
+            (TextCounts{.files = 5,
+                        .hidden = 2,
+                        .excluded = 1,
+                        .binary = 1,
+                        .special = 3,
+                        .binary_names = {folder_.file("in/picture") + " is a binary file"}}));
   EXPECT_EQ(source.done_bytes(), source.total_bytes());
   EXPECT_EQ(source.total_bytes(), 7 + 6 + 7 + 7 + 9);
   EXPECT_EQ(skipped_text(source.counts()),
-            "skipped: 2 hidden, 1 excluded by name, 1 binary, 3 special (links to directories, devices)");
+            "skipped: 2 hidden, 1 excluded by name, 1 not text (" + folder_.file("in/picture") +
+                " is a binary file), 3 special (links to directories, devices)");
 }
 
 TEST_F(TextSourceTest, ExtensionsFilterFilesInDirectoriesOnly) {
@@ -148,14 +155,14 @@ TEST_F(TextSourceTest, ADamagedLineIsNamed) {
     return [this] { read({.inputs = {folder_.file("x.jsonl")}}); };
   };
   EXPECT_THAT(reading("{\"text\": \"fine\"}\n{\"text\": \"cut sh"),
-              says<DataError>("x.jsonl:2: not a line of JSON, at byte 17"));
+              says<DataError>("x.jsonl:2: not JSON, at byte 17"));
   EXPECT_THAT(reading("\n[1]\n"),
-              says<DataError>("x.jsonl:2: a line must be a JSON object like {\"text\": \"...\"}"));
+              says<DataError>("x.jsonl:2: a document must be a JSON object like {\"text\": \"...\"}"));
   EXPECT_THAT(reading("{\"body\": 1, \"id\": 2}"),
               says<DataError>("x.jsonl:1: has no key \"text\" (its keys: body, id); pass --json_key"));
   EXPECT_THAT(reading("{\"text\": 7}"),
               says<DataError>("x.jsonl:1: the value of \"text\" must be a string, got type number"));
-  EXPECT_THAT(reading("{\"text\": \"\xff\"}"), says<DataError>("x.jsonl:1: not a line of JSON"));
+  EXPECT_THAT(reading("{\"text\": \"\xff\"}"), says<DataError>("x.jsonl:1: not JSON"));
 }
 
 TEST_F(TextSourceTest, LinesLongerThanTheBufferAreReadCompletely) {

@@ -96,6 +96,36 @@ TEST_F(SentencePiece, WithoutTheLibraryTheErrorNamesTheOption) {
   EXPECT_THAT([] { train_bpe({"text"}, {}); }, says<ConfigError>("BRAID_WITH_SENTENCEPIECE"));
 }
 
+TEST_F(SentencePiece, TheBytesOfItsIdsAreTheText) {
+  if (!sentencepiece_available()) return;
+  const auto tokenizer = make_tokenizer(file_);
+  const std::vector<int32_t> bytes = tokenizer->token_bytes();
+  ASSERT_EQ(bytes.size(), 600U);
+  EXPECT_EQ(tokenizer->bytes_before_text(), 0);
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const std::string text = random_text(seed);
+    size_t sum = 0;
+    for (const int64_t id : tokenizer->encode(text))
+      sum += static_cast<size_t>(bytes[static_cast<size_t>(id)]);
+    EXPECT_EQ(sum, text.size()) << text;
+  }
+}
+
+TEST_F(SentencePiece, WhatIsNoModelIsNamed) {
+  if (!sentencepiece_available()) return;
+  const auto loading = [this](const std::string& content) {
+    return [file = folder_.write("other.model", content)] { load_sentencepiece(file); };
+  };
+  EXPECT_THAT(
+      loading("version https://git-lfs.github.com/spec/v1\n"),
+      says<DataError>("other.model is a Git LFS pointer, not a SentencePiece model: run git lfs pull"));
+  EXPECT_THAT(
+      loading("IQ== 0\nIg== 1\nIw== 2\n"),
+      says<DataError>("other.model is a tiktoken vocabulary, not a SentencePiece model: use the model's "
+                      "tokenizer.json"));
+  EXPECT_THAT(loading(""), says<DataError>("other.model is an empty file"));
+}
+
 TEST_F(SentencePiece, IdsHaveLlamasLayout) {
   if (!sentencepiece_available()) return;
   const auto tokenizer = make_tokenizer("sentencepiece:" + file_);
@@ -173,13 +203,13 @@ TEST_F(SentencePiece, BadFilesAndIdsAreNamed) {
               says<ConfigError>("no such file"));
   write_bytes(folder_.file("bad.model"), "\x0a\x02zzzzzzzzz");
   EXPECT_THAT([&] { make_tokenizer(folder_.file("bad.model")); },
-              says<DataError>("is not a SentencePiece model"));
+              says<DataError>("not a SentencePiece model"));
   write_bytes(folder_.file("empty.model"), "");
   EXPECT_THAT([&] { make_tokenizer(folder_.file("empty.model")); }, Throws<DataError>());
   const std::string model = read_bytes(file_);
   write_bytes(folder_.file("short.model"), model.substr(0, model.size() / 2));
   EXPECT_THAT([&] { make_tokenizer(folder_.file("short.model")); },
-              says<DataError>("is not a SentencePiece model"));
+              says<DataError>("not a SentencePiece model"));
   const auto tokenizer = make_tokenizer(folder_.file(""));
   EXPECT_THAT(
       [&] {

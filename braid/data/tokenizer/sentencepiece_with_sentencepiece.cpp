@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/base/foreign_file.h"
 #include "braid/base/text.h"
 #include "braid/data/tokenizer/sentencepiece.h"
 #include "braid/data/tokenizer/tokenizer_words.h"
@@ -125,10 +126,34 @@ class SentencePieceTokenizer final : public Tokenizer {
 
   std::optional<int64_t> bos_id() const override { return present(processor_.bos_id()); }
   std::optional<int64_t> eos_id() const override { return present(processor_.eos_id()); }
+  std::vector<int32_t> token_bytes() const override {
+    std::vector<int32_t> bytes;
+    for (int id = 0; id < processor_.GetPieceSize(); ++id) {
+      if (processor_.IsControl(id) || processor_.IsUnknown(id) || processor_.IsUnused(id)) {
+        bytes.push_back(0);
+      } else if (processor_.IsByte(id)) {
+        bytes.push_back(1);
+      } else {
+        bytes.push_back(static_cast<int32_t>(bytes_of_piece(processor_.IdToPiece(id))));
+      }
+    }
+    return bytes;
+  }
+  int64_t bytes_before_text() const override { return dummy_prefix_ ? 1 : 0; }
   std::string name() const override { return "sentencepiece:" + file_.string(); }
   std::optional<std::filesystem::path> file() const override { return file_; }
 
  private:
+  // A space is a mark of three bytes in pieces.
+  static size_t bytes_of_piece(std::string_view piece) {
+    size_t bytes = piece.size();
+    for (size_t at = piece.find(kSpaceMark); at != std::string_view::npos;
+         at = piece.find(kSpaceMark, at + kSpaceMark.size())) {
+      bytes -= kSpaceMark.size() - 1;
+    }
+    return bytes;
+  }
+
   static std::optional<int64_t> present(int id) { return id < 0 ? std::nullopt : std::optional<int64_t>(id); }
 
   void encode_segment(std::string_view text, WordIds& words, std::vector<int64_t>& ids) const {
@@ -199,11 +224,11 @@ bool sentencepiece_available() { return true; }
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& file, WordCache cache) {
   require<ConfigError>(std::filesystem::is_regular_file(file), "tokenizer ", file.string(),
                        ": no such file; `braid data tokenizer` trains one");
+  reject_foreign_file(file, FileFormat::kSentencePiece);
   std::ifstream in(file, std::ios::binary);
   std::ostringstream bytes;
   bytes << in.rdbuf();
-  require<DataError>(in.good(), file.string(),
-                     " cannot be read: is it empty, or are its permissions insufficient?");
+  require<DataError>(in.good(), file.string(), " cannot be read: are its permissions insufficient?");
   return std::make_unique<SentencePieceTokenizer>(file, bytes.str(), cache);
 }
 

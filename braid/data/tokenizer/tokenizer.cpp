@@ -33,6 +33,12 @@ class ByteTokenizer final : public Tokenizer {
 
   std::optional<int64_t> bos_id() const override { return std::nullopt; }
   std::optional<int64_t> eos_id() const override { return kEndOfDocument; }
+  std::vector<int32_t> token_bytes() const override {
+    std::vector<int32_t> bytes(kEndOfDocument + 1, 1);
+    bytes.back() = 0;
+    return bytes;
+  }
+  int64_t bytes_before_text() const override { return 0; }
   std::string name() const override { return "byte"; }
   std::optional<std::filesystem::path> file() const override { return std::nullopt; }
 };

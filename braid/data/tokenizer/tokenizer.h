@@ -37,6 +37,13 @@ class Tokenizer {
   /// The id that ends a document, if there is one.
   virtual std::optional<int64_t> eos_id() const = 0;
 
+  /// The bytes of text that each id stands for: 0 for ids that mark something. Their sum over encode(text) is
+  /// the size of `text` plus bytes_before_text(), unless the tokenizer changes the text (NFKC, <unk>).
+  virtual std::vector<int32_t> token_bytes() const = 0;
+
+  /// 1 if encode() puts a space before a text, else 0.
+  virtual int64_t bytes_before_text() const = 0;
+
   /// The name given by the user, such as "byte" or "sentencepiece:data/tokenizer.model".
   virtual std::string name() const = 0;
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "braid/base/error.h"
 #include "braid/base/random.h"
 #include "braid/base/scratch_directory.h"
@@ -114,6 +116,14 @@ TEST(ReadNormalisation, DamagedModelsReturnNothing) {
       << "number without end";
   EXPECT_EQ(read_normalisation("\x1a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), std::nullopt)
       << "length near 2^64";
+}
+
+TEST(ByteTokenizer, EveryIdButTheEndIsAByteOfText) {
+  const auto tokenizer = make_tokenizer("byte");
+  const std::vector<int32_t> bytes = tokenizer->token_bytes();
+  ASSERT_EQ(bytes.size(), 257U);
+  EXPECT_EQ(std::accumulate(bytes.begin(), bytes.end(), 0), 256);
+  EXPECT_EQ(bytes.back(), 0);
 }
 
 }  // namespace
