@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "braid/comm/sha256.h"
+#include "braid/base/sha256.h"
 
 namespace braid::comm {
 

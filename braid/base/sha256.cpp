@@ -1,11 +1,10 @@
-#include "braid/comm/sha256.h"
+#include "braid/base/sha256.h"
 
+#include <algorithm>
 #include <bit>
 
-namespace braid::comm {
+namespace braid {
 namespace {
-
-constexpr size_t kBlockBytes = 64;
 
 // The first 32 bits of the fractional parts of the cube roots of the first 64 primes (FIPS 180-4, 4.2.2).
 constexpr std::array<uint32_t, 64> kRoundConstants = {
@@ -45,26 +44,47 @@ void compress(State& state, const uint8_t* block) {
 
 }  // namespace
 
-Digest sha256(std::string_view bytes) {
-  // A one bit, zeros, and the length in bits as 64 bits, up to a whole number of blocks (section 5.1.1).
-  std::string padded(bytes);
-  padded += '\x80';
-  while (padded.size() % kBlockBytes != kBlockBytes - 8) padded += '\0';
-  const uint64_t bits = uint64_t{bytes.size()} * 8;
-  for (int shift = 56; shift >= 0; shift -= 8) padded += static_cast<char>(bits >> shift);
+Sha256::Sha256()
+    : state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19} {
+}
 
-  State state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  for (size_t at = 0; at < padded.size(); at += kBlockBytes) {
-    compress(state, reinterpret_cast<const uint8_t*>(padded.data()) + at);
+void Sha256::add(std::string_view bytes) {
+  const size_t held = bytes_ % kBlockBytes;
+  bytes_ += bytes.size();
+  if (held > 0) {
+    const size_t taken = std::min(bytes.size(), kBlockBytes - held);
+    std::copy_n(bytes.begin(), taken, pending_.begin() + held);
+    bytes.remove_prefix(taken);
+    if (held + taken < kBlockBytes) return;
+    compress(state_, pending_.data());
   }
+  for (; bytes.size() >= kBlockBytes; bytes.remove_prefix(kBlockBytes)) {
+    compress(state_, reinterpret_cast<const uint8_t*>(bytes.data()));
+  }
+  std::copy(bytes.begin(), bytes.end(), pending_.begin());
+}
+
+Digest Sha256::finish() {
+  // A one bit, zeros, and the length in bits as 64 bits, up to a whole number of blocks (section 5.1.1).
+  const uint64_t bits = bytes_ * 8;
+  std::string padding = "\x80";
+  while ((bytes_ + padding.size()) % kBlockBytes != kBlockBytes - 8) padding += '\0';
+  for (int shift = 56; shift >= 0; shift -= 8) padding += static_cast<char>(bits >> shift);
+  add(padding);
   Digest digest;
   for (size_t i = 0; i < digest.size(); ++i)
-    digest[i] = static_cast<uint8_t>(state[i / 4] >> (24 - 8 * (i % 4)));
+    digest[i] = static_cast<uint8_t>(state_[i / 4] >> (24 - 8 * (i % 4)));
   return digest;
 }
 
+Digest sha256(std::string_view bytes) {
+  Sha256 hash;
+  hash.add(bytes);
+  return hash.finish();
+}
+
 Digest hmac_sha256(std::string_view key, std::string_view bytes) {
+  constexpr size_t kBlockBytes = 64;
   std::string block(key.size() > kBlockBytes ? bytes_of(sha256(key)) : key);
   block.resize(kBlockBytes, '\0');
   std::string inner, outer;
@@ -87,4 +107,14 @@ std::string_view bytes_of(const Digest& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
 }
 
-}  // namespace braid::comm
+std::string hex(const Digest& digest) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const uint8_t byte : digest) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+}  // namespace braid

@@ -1,19 +1,9 @@
-#include "braid/comm/sha256.h"
+#include "braid/base/sha256.h"
 
 #include <gtest/gtest.h>
 
-namespace braid::comm {
+namespace braid {
 namespace {
-
-std::string hex(const Digest& digest) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string text;
-  for (const uint8_t byte : digest) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
 
 // The examples of FIPS 180-4 and of NIST's test vectors, around every length at which padding changes.
 TEST(Sha256, PublishedExamples) {
@@ -30,6 +20,16 @@ TEST(Sha256, EveryLengthUpToFourBlocks) {
   std::string all;
   for (size_t length = 0; length <= 256; ++length) all += bytes_of(sha256(std::string(length, 'x')));
   EXPECT_EQ(hex(sha256(all)), "3b363e034edd2d9a13e3f873e40580506522b8720f50f7455f010feef4a40118");
+}
+
+TEST(Sha256, PiecesOfEverySizeGiveTheHashOfTheWhole) {
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += static_cast<char>(i);
+  for (size_t piece = 1; piece <= text.size(); ++piece) {
+    Sha256 hash;
+    for (size_t at = 0; at < text.size(); at += piece) hash.add(std::string_view(text).substr(at, piece));
+    EXPECT_EQ(hex(hash.finish()), hex(sha256(text))) << piece;
+  }
 }
 
 // RFC 4231, test cases 1, 2, 6 (a key longer than a block) and 7.
@@ -60,4 +60,4 @@ TEST(Hmac, OneChangedByteDoesNotMatch) {
 }
 
 }  // namespace
-}  // namespace braid::comm
+}  // namespace braid
