@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "braid/launch/options.h"
 
@@ -29,7 +30,7 @@ int64_t global_rank(const LaunchOptions& options, int64_t local_rank);
 
 /// `base` with the variables of one rank, which replace those of `base`: RANK, LOCAL_RANK, WORLD_SIZE,
 /// LOCAL_WORLD_SIZE, GROUP_RANK (the node), MASTER_ADDR, MASTER_PORT as torchrun sets them; OMP_NUM_THREADS
-/// unless `base` has it; BRAID_RUN_ID; BRAID_RUN_SECRET; BRAID_LOCAL_DEVICE, the entry of --gpus;
+/// unless `base` sets it; BRAID_RUN_ID; BRAID_RUN_SECRET; BRAID_LOCAL_DEVICE, the entry of --gpus;
 /// BRAID_MASTER_LISTEN_FD, a socket that already listens on MASTER_PORT, on which rank 0 serves the
 /// rendezvous; BRAID_PROGRESS=1 and COLUMNS if the output goes to a terminal, so that a progress bar may be
 /// drawn.
@@ -39,5 +40,16 @@ Environment rank_environment(const Environment& base, const LaunchOptions& optio
 /// What keeps this run apart from others at the same address: BRAID_RUN_ID of `base`; else on one node 128
 /// random bits in hexadecimal; else (nodes cannot agree on a random one) empty. Not a secret.
 std::string choose_run_id(const Environment& base, const LaunchOptions& options);
+
+/// The threads per rank that OMP_NUM_THREADS of `base` asks for, or nothing if it is unset or blank. Throws
+/// ConfigError naming it if it asks for none.
+std::optional<int64_t> given_threads(const Environment& base);
+
+/// What `base` asks for and the ranks do not get, because an option or the launcher decides it, for the log.
+std::vector<std::string> unused_variables(const Environment& base, const LaunchOptions& options,
+                                          const RankSetting& setting);
+
+/// That this node's ranks have fewer cores than threads, for the log; nothing if they have enough.
+std::optional<std::string> shortage_of_cores(int64_t ranks, int64_t threads, int64_t cores);
 
 }  // namespace braid::launch

@@ -1,6 +1,9 @@
 #include "braid/launch/environment.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "braid/base/error.h"
 
 namespace braid::launch {
 namespace {
@@ -52,6 +55,42 @@ TEST(RunId, IsFreshOnOneNodeGivenOnSeveral) {
   const LaunchOptions nodes = {.nnodes = 2, .node_rank = 0, .master_addr = "host0"};
   EXPECT_EQ(choose_run_id({}, nodes), "");
   EXPECT_EQ(choose_run_id({{"BRAID_RUN_ID", "shared"}}, nodes), "shared");
+}
+
+TEST(GivenThreads, AreCheckedLikeAFlag) {
+  EXPECT_FALSE(given_threads({}));
+  EXPECT_FALSE(given_threads({{"OMP_NUM_THREADS", " "}}));
+  EXPECT_EQ(given_threads({{"OMP_NUM_THREADS", "4,2"}}), 4);
+  EXPECT_THROW(given_threads({{"OMP_NUM_THREADS", "0"}}), ConfigError);
+  const Environment blank =
+      rank_environment({{"OMP_NUM_THREADS", ""}}, {.command = {"x"}}, {.omp_num_threads = 3});
+  EXPECT_EQ(blank.at("OMP_NUM_THREADS"), "3");
+}
+
+TEST(UnusedVariables, AreNamedWithWhatIsUsedInstead) {
+  const RankSetting setting = {.master_addr = "127.0.0.1", .master_port = 4567};
+  const LaunchOptions options = {.secret_file = "run.secret", .command = {"x"}};
+  EXPECT_TRUE(unused_variables({}, options, setting).empty());
+  EXPECT_TRUE(unused_variables({{"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "4567"}, {"RANK", ""}}, options,
+                               setting)
+                  .empty());
+  const std::vector<std::string> notes = unused_variables(
+      {{"MASTER_PORT", "29500"}, {"WORLD_SIZE", "2"}, {"BRAID_RUN_SECRET", "0123456789abcdef"}}, options,
+      setting);
+  ASSERT_EQ(notes.size(), 3u);
+  EXPECT_THAT(notes[0],
+              testing::HasSubstr("MASTER_PORT=29500 in the environment is not used: the ranks meet at port "
+                                 "4567 unless --master_port"));
+  EXPECT_THAT(notes[1], testing::HasSubstr("WORLD_SIZE=2 in the environment is not used"));
+  EXPECT_THAT(notes[2], testing::AllOf(testing::HasSubstr("BRAID_RUN_SECRET in the environment is not used"),
+                                       testing::Not(testing::HasSubstr("0123456789abcdef"))));
+}
+
+TEST(ShortageOfCores, IsSaid) {
+  EXPECT_FALSE(shortage_of_cores(2, 2, 4));
+  EXPECT_THAT(shortage_of_cores(8, 1, 4).value_or(""), testing::HasSubstr("8 ranks on 4 cores"));
+  EXPECT_THAT(shortage_of_cores(2, 4, 4).value_or(""),
+              testing::HasSubstr("2 ranks with OMP_NUM_THREADS=4 on 4 cores"));
 }
 
 }  // namespace

@@ -124,7 +124,8 @@ void Job::start() {
   const Rendezvous rendezvous = open_rendezvous(options_);
   const std::string run_id = choose_run_id(context_.environment, options_);
   const std::string secret = choose_secret(context_.environment, options_);
-  const int64_t threads = std::max<int64_t>(1, context_.cores / count);
+  const std::optional<int64_t> given = given_threads(context_.environment);
+  const int64_t threads = given.value_or(std::max<int64_t>(1, context_.cores / count));
 
   const bool is_own = is_own_program(options_);
   const std::string& program = is_own ? options_.command.front() : context_.program;
@@ -152,15 +153,16 @@ void Job::start() {
   }
 
   const int64_t first = ranks_.front().global_rank;
-  const auto given_threads = context_.environment.find("OMP_NUM_THREADS");
   say(cat(count == 1 ? cat("rank ", first) : cat("ranks ", first, " to ", first + count - 1), " of ",
           count * options_.nnodes, ", meeting at ", rendezvous.master_addr, ":", rendezvous.master_port,
           ", OMP_NUM_THREADS=",
-          given_threads != context_.environment.end() ? cat(given_threads->second, " (as set)")
-                                                      : cat(threads, " (", context_.cores, " cores)"),
+          given ? cat(threads, " (as set)") : cat(threads, " (", counted(context_.cores, "core"), ")"),
           options_.log_dir.empty()
               ? ""
               : cat(", logs in ", log_path(options_.log_dir, 0), count == 1 ? "" : cat(" to .", count - 1))));
+  const RankSetting shared = {.master_addr = rendezvous.master_addr, .master_port = rendezvous.master_port};
+  for (const std::string& note : unused_variables(context_.environment, options_, shared)) say(note);
+  if (const auto note = shortage_of_cores(count, threads, context_.cores)) say(*note);
 }
 
 void Job::wait_for_events() {

@@ -1,24 +1,55 @@
 #include "braid/launch/log_text.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace braid::launch {
 namespace {
 
 constexpr size_t kLongestKept = 1000;
 
-// `line` without terminal control sequences: ESC [, parameters, one final byte in @ to ~ (ECMA-48,
-// section 5.4).
+// Where the terminal sequence that begins at `line[at]`, an ESC, ends; nothing if none does. ESC [,
+// parameters, one final byte in @ to ~ (colours, erasing); ESC ], text, BEL or ESC \ (window titles, links).
+// ECMA-48, 5.4 and 8.3.89.
+std::optional<size_t> end_of_sequence(std::string_view line, size_t at) {
+  if (at + 1 == line.size()) return std::nullopt;
+  if (line[at + 1] == '[') {
+    size_t i = at + 2;
+    while (i < line.size() && !('@' <= line[i] && line[i] <= '~')) ++i;
+    return std::min(i + 1, line.size());
+  }
+  if (line[at + 1] == ']') {
+    for (size_t i = at + 2; i < line.size(); ++i) {
+      if (line[i] == '\a') return i + 1;
+      if (line[i] == '\x1b') return std::min(i + 2, line.size());
+    }
+    return line.size();
+  }
+  return std::nullopt;
+}
+
+bool is_control(char c) { return (static_cast<unsigned char>(c) < ' ' && c != '\t') || c == '\x7f'; }
+
+// `line` without terminal sequences, and with other control characters as \xHH: whoever reads the log on a
+// terminal sees what was printed, and nothing acts on the terminal.
 std::string without_controls(const std::string& line) {
-  if (line.find("\x1b[") == std::string::npos) return line;
+  if (std::none_of(line.begin(), line.end(), is_control)) return line;
   std::string plain;
-  for (size_t i = 0; i < line.size(); ++i) {
-    if (line[i] != '\x1b' || i + 1 == line.size() || line[i + 1] != '[') {
-      plain += line[i];
+  for (size_t i = 0; i < line.size();) {
+    if (!is_control(line[i])) {
+      plain += line[i++];
       continue;
     }
-    i += 2;
-    while (i < line.size() && !('@' <= line[i] && line[i] <= '~')) ++i;
+    const std::optional<size_t> end = line[i] == '\x1b' ? end_of_sequence(line, i) : std::nullopt;
+    if (end) {
+      i = *end;
+      continue;
+    }
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    const auto code = static_cast<unsigned char>(line[i++]);
+    plain += "\\x";
+    plain += kDigits[code >> 4];
+    plain += kDigits[code & 15];
   }
   return plain;
 }

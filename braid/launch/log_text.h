@@ -9,7 +9,8 @@
 namespace braid::launch {
 
 /// Turns raw bytes into log lines. Of a line redrawn with carriage returns, only the last version stays;
-/// terminal control sequences (colours, erasing) are dropped; all else is kept byte for byte. Holds at most
+/// terminal sequences (colours, erasing, titles) are dropped and other control characters but tabs written as
+/// \xHH; all else is kept byte for byte. Holds at most
 /// kLongestLine bytes of an unfinished line: a longer one is emitted in pieces.
 class LogText {
  public:

@@ -36,7 +36,16 @@ TEST(LogText, ACarriageReturnBeforeTheNewlineEndsTheLine) { EXPECT_EQ(logged("a\
 
 TEST(LogText, ColoursAreDropped) {
   EXPECT_EQ(logged("\x1b[1;31merror\x1b[0m: [x]\n"), "error: [x]\n");
-  EXPECT_EQ(logged("\x1b not one\n\x1b["), "\x1b not one\n");
+  EXPECT_EQ(logged("\x1b]0;a title\aone\x1b]8;;http://x\x1b\\ two\n"), "one two\n");
+  EXPECT_EQ(logged("\x1b["), "");
+}
+
+TEST(LogText, ControlCharactersAreShown) {
+  EXPECT_EQ(logged("\x1b not one\n"), "\\x1b not one\n");
+  EXPECT_EQ(logged("a\tb\a\x7f\x1b"
+                   "c\n"),
+            "a\tb\\x07\\x7f\\x1bc\n");
+  EXPECT_EQ(logged("\xc3\xa9\n"), "\xc3\xa9\n");
 }
 
 TEST(LogText, ALongLineIsPassedOnInPieces) {

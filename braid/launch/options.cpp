@@ -123,6 +123,12 @@ void check(const LaunchOptions& options) {
     const auto colons = std::count(options.master_addr->begin(), options.master_addr->end(), ':');
     require<ConfigError>(colons != 1, "--master_addr ", *options.master_addr,
                          " contains a port; pass the host as --master_addr and the port as --master_port");
+    require<ConfigError>(!options.master_addr->starts_with('['), "--master_addr ", *options.master_addr,
+                         ": write an IPv6 address without brackets");
+    require<ConfigError>(*options.master_addr != "0.0.0.0" && *options.master_addr != "::", "--master_addr ",
+                         *options.master_addr,
+                         " stands for all addresses of a machine, and ranks would listen on "
+                         "all: name the one under which the others reach node 0");
   }
   require<ConfigError>(!options.command.empty(),
                        "braid launch has nothing to run: add a command after the options, as in braid launch "

@@ -103,5 +103,14 @@ TEST(LaunchOptions, MisuseIsExplained) {
     EXPECT_THAT(rejection(words(given)), HasSubstr(expected)) << given;
 }
 
+TEST(LaunchOptions, TheMastersAddressIsThatOfOneHost) {
+  for (const char* wrong : {"[::1]", "0.0.0.0", "::", "host:29500"}) {
+    EXPECT_THROW(check({.master_addr = wrong, .command = {"pretrain"}}), ConfigError) << wrong;
+  }
+  for (const char* right : {"::1", "fe80::1", "127.0.0.1", "host0"}) {
+    EXPECT_NO_THROW(check({.master_addr = right, .command = {"pretrain"}})) << right;
+  }
+}
+
 }  // namespace
 }  // namespace braid::launch
