@@ -6,6 +6,7 @@
 #include "braid/base/error.h"
 #include "braid/base/text.h"
 #include "braid/comm/host_list.h"
+#include "braid/comm/launchers.h"
 
 namespace braid::comm {
 namespace {
@@ -13,52 +14,6 @@ namespace {
 // Derived ports stay below the range of Linux's ephemeral ports (32768 and up).
 constexpr int kFirstDerivedPort = 20'000;
 constexpr int kDerivedPorts = 10'000;
-
-// Reads variables and reports errors in them.
-class Variables {
- public:
-  explicit Variables(const Environment& get) : get_(get) {}
-
-  std::optional<std::string> text(std::string_view name) const {
-    std::optional<std::string> value = get_(name);
-    if (value && trim(*value).empty()) return std::nullopt;
-    return value;
-  }
-
-  bool has(std::string_view name) const { return text(name).has_value(); }
-
-  std::optional<int> number(std::string_view name) const {
-    const std::optional<std::string> value = text(name);
-    if (!value) return std::nullopt;
-    const std::optional<int64_t> parsed = parse_int(trim(*value));
-    require<ConfigError>(parsed && *parsed >= 0 && *parsed <= INT32_MAX, name, "='", *value,
-                         "' in the environment must be a whole number >= 0");
-    return static_cast<int>(*parsed);
-  }
-
-  int needed(std::string_view name, std::string_view because) const {
-    const std::optional<int> value = number(name);
-    require<ConfigError>(value.has_value(), name, " is not set in the environment, but ", because, " is");
-    return *value;
-  }
-
-  std::optional<std::string> first_text(std::initializer_list<std::string_view> names) const {
-    for (const std::string_view name : names) {
-      if (std::optional<std::string> value = text(name)) return value;
-    }
-    return std::nullopt;
-  }
-
-  std::optional<int> first_number(std::initializer_list<std::string_view> names) const {
-    for (const std::string_view name : names) {
-      if (const std::optional<int> value = number(name)) return value;
-    }
-    return std::nullopt;
-  }
-
- private:
-  const Environment& get_;
-};
 
 struct Names {
   std::string_view rank, size, local_rank, local_size;
@@ -75,6 +30,10 @@ void check(const World& world, const Names& names) {
                        names.local_size, " (", world.local_world_size, "), got ", world.local_rank);
   require<ConfigError>(1 <= world.master_port && world.master_port <= 65535,
                        "MASTER_PORT must be in [1, 65535], got ", world.master_port);
+  require<ConfigError>(
+      world.master_addr != "0.0.0.0" && world.master_addr != "::", "MASTER_ADDR=", world.master_addr,
+      " stands for all addresses of a machine, and rank 0 would listen on all: "
+      "name the one under which the others reach it");
 }
 
 int derived_port(uint64_t seed) { return kFirstDerivedPort + static_cast<int>(seed % kDerivedPorts); }
@@ -85,9 +44,16 @@ uint64_t hash(std::string_view text) {
   return value;
 }
 
+std::string source_of_torchrun_variables(const Variables& variables) {
+  if (variables.has("TORCHELASTIC_RUN_ID")) return "torchrun";
+  // Both launchers state the node; people who set RANK by hand hardly do.
+  return variables.has("GROUP_RANK") ? "braid launch" : "RANK and WORLD_SIZE in the environment";
+}
+
 World from_torchrun(const Variables& variables) {
+  check_hand_set_place(variables);
   World world;
-  world.source = "torchrun or braid launch";
+  world.source = source_of_torchrun_variables(variables);
   world.rank = variables.needed("RANK", "WORLD_SIZE");
   world.world_size = variables.needed("WORLD_SIZE", "RANK");
   if (world.world_size == 1) {
@@ -116,26 +82,46 @@ World from_torchrun(const Variables& variables) {
   return world;
 }
 
-World from_open_mpi(const Variables& variables) {
+std::optional<int> first_of(const Variables& variables, const std::vector<std::string_view>& names) {
+  for (const std::string_view name : names) {
+    if (const std::optional<int> value = variables.number(name)) return value;
+  }
+  return std::nullopt;
+}
+
+World from_mpi(const Variables& variables, const MpiLauncher& launcher) {
   World world;
-  world.source = "Open MPI";
-  world.rank = variables.needed("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
-  world.world_size = variables.needed("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK");
-  world.local_rank = variables.needed("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_RANK");
-  world.local_world_size = variables.needed("OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_RANK");
-  world.run_id = variables.first_text({"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}).value_or("");
+  world.source = launcher.name;
+  world.rank = variables.needed(launcher.rank, launcher.size);
+  world.world_size = variables.needed(launcher.size, launcher.rank);
+  const std::optional<int> local_rank = first_of(variables, launcher.local_ranks);
+  const std::optional<int> local_size = first_of(variables, launcher.local_sizes);
+  if (world.world_size > 1) {
+    for (const auto& [value, name] : {std::pair{local_rank, launcher.local_ranks.front()},
+                                      std::pair{local_size, launcher.local_sizes.front()}}) {
+      require<ConfigError>(
+          value.has_value(), name, " is not set in the environment, but ", launcher.rank,
+          " is: which ranks share a machine is unknown; start the ranks with braid launch, or "
+          "set RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT "
+          "for each");
+    }
+  }
+  world.local_rank = local_rank.value_or(0);
+  world.local_world_size = local_size.value_or(1);
+  for (const std::string_view name : launcher.ids) {
+    if (world.run_id.empty()) world.run_id = variables.text(name).value_or("");
+  }
   world.master_addr = variables.text("MASTER_ADDR").value_or(world.master_addr);
   // Without a job id, the default port still allows one run per machine.
   if (!world.run_id.empty()) world.master_port = derived_port(hash(world.run_id));
   world.master_port = variables.number("MASTER_PORT").value_or(world.master_port);
-  check(world, {.rank = "OMPI_COMM_WORLD_RANK",
-                .size = "OMPI_COMM_WORLD_SIZE",
-                .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
-                .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE"});
+  check(world, {.rank = launcher.rank,
+                .size = launcher.size,
+                .local_rank = launcher.local_ranks.front(),
+                .local_size = launcher.local_sizes.front()});
   require<ConfigError>(
-      world.local_world_size == world.world_size || variables.has("MASTER_ADDR"),
-      "Open MPI runs ranks on several nodes, but MASTER_ADDR (the host of rank 0) is not set: add "
-      "-x MASTER_ADDR=<host of rank 0> to mpirun");
+      world.local_world_size == world.world_size || variables.has("MASTER_ADDR"), launcher.name,
+      " runs ranks on several nodes, but MASTER_ADDR (the host of rank 0) is not set: ", launcher.how_to_set);
   world.node_rank = world.rank / world.local_world_size;
   return world;
 }
@@ -198,24 +184,46 @@ std::string secret(const Variables& variables) {
   return given;
 }
 
+// Srun with MPI support sets both; Slurm's own say more.
+bool says_the_same_as_slurm(const Variables& variables, const MpiLauncher& launcher, int tasks) {
+  return !first_of(variables, launcher.local_ranks) && variables.number("SLURM_PROCID").has_value() &&
+         variables.number(launcher.rank) == variables.number("SLURM_PROCID") &&
+         variables.number(launcher.size) == tasks;
+}
+
+// A process in an allocation of Slurm that srun did not start.
+World in_slurm_allocation(const Variables& variables, int tasks) {
+  World world;
+  if (tasks <= 1) return world;
+  const bool is_batch = variables.has("SLURM_PROCID") && !variables.has("SLURM_STEP_ID");
+  require<ConfigError>(!is_batch, "SLURM_NTASKS is ", tasks,
+                       ", but this is the batch script's own process, and no other was started: start the "
+                       "ranks with srun braid ... or braid launch --nproc_per_node ",
+                       tasks, " ...; for a single rank, unset SLURM_NTASKS");
+  world.source = cat("a single process: SLURM_NTASKS is ", tasks,
+                     ", but srun did not start it, and braid launch neither");
+  return world;
+}
+
 World placed(const Variables& variables) {
   if (variables.has("RANK") || variables.has("WORLD_SIZE")) return from_torchrun(variables);
   for (const char* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE", "BRAID_MASTER_LISTEN_FD"}) {
     require<ConfigError>(!variables.has(name), "RANK and WORLD_SIZE are not set in the environment, but ",
                          name, " is: unset it, or start the ranks with braid launch");
   }
-  if (variables.has("OMPI_COMM_WORLD_RANK") || variables.has("OMPI_COMM_WORLD_SIZE"))
-    return from_open_mpi(variables);
-  const bool in_step = variables.has("SLURM_STEP_ID") || variables.has("SLURM_STEPID");
+  const bool in_step = in_slurm_step(variables);
   const std::optional<int> tasks = in_step ? variables.first_number({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"})
                                            : variables.number("SLURM_NTASKS");
-  if (variables.has("SLURM_PROCID")) {
-    require<ConfigError>(tasks.has_value() || !in_step,
+  const MpiLauncher* mpi = stated_mpi_launcher(variables);
+  if (mpi != nullptr && !(in_step && tasks && says_the_same_as_slurm(variables, *mpi, *tasks)))
+    return from_mpi(variables, *mpi);
+  if (in_step && variables.has("SLURM_PROCID")) {
+    require<ConfigError>(tasks.has_value(),
                          "SLURM_NTASKS is not set in the environment, but SLURM_PROCID is");
-    // A batch script has SLURM_PROCID=0 too: with one task that is simply a single process.
-    if (tasks && (in_step || *tasks > 1)) return from_slurm(variables, *tasks);
+    return from_slurm(variables, *tasks);
   }
-  return {};
+  check_no_rank_without_size(variables);
+  return in_slurm_allocation(variables, tasks.value_or(1));
 }
 
 }  // namespace

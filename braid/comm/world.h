@@ -1,10 +1,10 @@
 // This process's place among all ranks of a run, and the address of rank 0.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
+
+#include "braid/comm/launchers.h"
 
 namespace braid::comm {
 
@@ -31,22 +31,21 @@ struct World {
   friend bool operator==(const World&, const World&) = default;
 };
 
-/// The value of an environment variable, or nothing. An empty value counts as nothing.
-using Environment = std::function<std::optional<std::string>(std::string_view name)>;
-
 /// The place that the launcher's variables give this process. Pure; the first of these that is present
 /// decides:
 /// 1. `braid launch` and torchrun: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
 ///    MASTER_PORT; if set, GROUP_RANK, TORCHELASTIC_RUN_ID or BRAID_RUN_ID, and BRAID_MASTER_LISTEN_FD
 ///    (rank 0 only).
-/// 2. Open MPI: OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE. On several nodes MASTER_ADDR must be
-///    exported (mpirun -x).
-/// 3. Slurm: SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_NODEID, SLURM_JOB_NODELIST, SLURM_JOB_ID, with
-/// the STEP forms first; used inside a step or with more than one task.
-/// 4. None: one rank.
+/// 2. MPI launchers: OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE of Open MPI, the same after
+///    MV2_COMM_WORLD_ of MVAPICH2, and PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS of MPICH's and
+///    Intel's mpiexec. On several nodes MASTER_ADDR must be passed on.
+/// 3. A step of Slurm: SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_NODEID, SLURM_JOB_NODELIST,
+///    SLURM_JOB_ID, with the STEP forms first.
+/// 4. None: one rank; `source` says so where an allocation of Slurm has room for more.
 /// MASTER_ADDR and MASTER_PORT override what 2 and 3 derive. BRAID_RUN_SECRET is read with all of them.
-/// Throws ConfigError, naming the variables, if some are missing, are not numbers, or contradict one another,
-/// or if the secret is too short to be one (the message does not contain it).
+/// Throws ConfigError, naming the variables, if some are missing, are not numbers, or contradict one another;
+/// if a rank is stated without a number of ranks, or a batch script of Slurm with several tasks starts one
+/// process; or if the secret is too short to be one (the message does not contain it).
 World world_from_environment(const Environment& get);
 
 }  // namespace braid::comm

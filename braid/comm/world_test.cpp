@@ -54,6 +54,16 @@ const Variables kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "1"},
                             {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                             {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
                             {"PMIX_NAMESPACE", "prterun-host-123@1"}};
+// What MPICH 4.0's mpiexec (Hydra) sets.
+const Variables kPmi = {{"PMI_RANK", "1"},
+                        {"PMI_SIZE", "4"},
+                        {"PMI_FD", "7"},
+                        {"MPI_LOCALRANKID", "1"},
+                        {"MPI_LOCALNRANKS", "4"}};
+const Variables kMvapich = {{"MV2_COMM_WORLD_RANK", "1"},
+                            {"MV2_COMM_WORLD_SIZE", "4"},
+                            {"MV2_COMM_WORLD_LOCAL_RANK", "1"},
+                            {"MV2_COMM_WORLD_LOCAL_SIZE", "4"}};
 const Variables kSlurm = {{"SLURM_PROCID", "5"},
                           {"SLURM_NTASKS", "7"},
                           {"SLURM_LOCALID", "0"},
@@ -109,8 +119,10 @@ TEST(World, Torchrun) {
                           .master_addr = "10.0.0.7",
                           .master_port = 29400,
                           .run_id = "run7",
-                          .source = "torchrun or braid launch"};
+                          .source = "torchrun"};
   EXPECT_EQ(world_of(kTorchrun), expected);
+  EXPECT_EQ(world_of(with(without(kTorchrun, "TORCHELASTIC_RUN_ID"), {{"BRAID_RUN_ID", "x"}})).source,
+            "braid launch");
   EXPECT_EQ(world_of(without(kTorchrun, "GROUP_RANK")), expected)
       << "node 1 follows from rank 5 of 4 per node";
   EXPECT_EQ(world_of(with(kTorchrun, kSlurm)), expected) << "torchrun within a Slurm step is torchrun";
@@ -136,6 +148,7 @@ TEST(World, TorchrunHalfSetOrContradictory) {
   expect_rejected(with(kTorchrun, {{"WORLD_SIZE", "0"}}), {"WORLD_SIZE"});
   expect_rejected(with(kTorchrun, {{"MASTER_PORT", "65536"}}), {"MASTER_PORT", "65536"});
   expect_rejected(with(kTorchrun, {{"MASTER_PORT", "0"}}), {"MASTER_PORT"});
+  expect_rejected(with(kTorchrun, {{"MASTER_ADDR", "0.0.0.0"}}), {"MASTER_ADDR=0.0.0.0", "all addresses"});
   expect_rejected(with(kTorchrun, {{"BRAID_MASTER_LISTEN_FD", "9"}}), {"BRAID_MASTER_LISTEN_FD", "rank 0"});
 }
 
@@ -160,6 +173,74 @@ TEST(World, OpenMpiHalfSetOrOnSeveralNodes) {
   const Variables two_nodes = with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
   expect_rejected(two_nodes, {"MASTER_ADDR", "mpirun"});
   EXPECT_EQ(world_of(with(two_nodes, {{"MASTER_ADDR", "n0"}})).master_addr, "n0");
+}
+
+TEST(World, EveryMpiLaunchersVariablesGiveTheSamePlace) {
+  for (const Variables& launcher : {kOpenMpi, kPmi, kMvapich}) {
+    const World world = world_of(launcher);
+    EXPECT_EQ(world.rank, 1);
+    EXPECT_EQ(world.world_size, 4);
+    EXPECT_EQ(world.local_rank, 1);
+    EXPECT_EQ(world.local_world_size, 4);
+    EXPECT_EQ(world.master_addr, "127.0.0.1");
+  }
+  EXPECT_EQ(world_of(kPmi).source, "mpiexec (PMI)");
+  EXPECT_EQ(world_of(kMvapich).source, "MVAPICH2");
+  const Variables two_nodes = with(kPmi, {{"MPI_LOCALNRANKS", "2"}});
+  expect_rejected(two_nodes, {"MASTER_ADDR", "-genv"});
+  EXPECT_EQ(world_of(with(two_nodes, {{"MASTER_ADDR", "n0"}})).master_addr, "n0");
+}
+
+TEST(World, PmiHalfSet) {
+  expect_rejected(without(kPmi, "PMI_RANK"), {"PMI_RANK is not set", "PMI_SIZE"});
+  expect_rejected(without(kPmi, "PMI_SIZE"), {"PMI_SIZE is not set", "PMI_RANK"});
+  expect_rejected(without(kPmi, "MPI_LOCALRANKID"),
+                  {"MPI_LOCALRANKID is not set", "PMI_RANK", "braid launch"});
+  expect_rejected(with(kPmi, {{"PMI_RANK", "4"}}), {"PMI_RANK", "PMI_SIZE", "4"});
+  EXPECT_EQ(world_of({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}).world_size, 1);
+  // Srun with PMI states no places on the node, but Slurm does.
+  EXPECT_EQ(world_of(with(kSlurm, {{"PMI_RANK", "5"}, {"PMI_SIZE", "7"}})).source, "Slurm");
+}
+
+TEST(World, ARankWithoutASizeIsRejected) {
+  expect_rejected({{"PMIX_RANK", "3"}, {"PMIX_NAMESPACE", "prte-1@1"}},
+                  {"PMIX_RANK=3", "how many ranks", "WORLD_SIZE", "mpirun"});
+  expect_rejected({{"PMI_ID", "0"}, {"PMI_PORT", "host:1"}}, {"PMI_ID=0", "how many ranks"});
+  EXPECT_EQ(world_of(with(kSlurm, {{"PMIX_RANK", "5"}})).world_size, 7) << "srun with PMIx";
+  EXPECT_EQ(world_of(with(kOpenMpi, {{"PMIX_RANK", "1"}})).world_size, 4);
+}
+
+TEST(World, LaunchersThatContradictEachOtherAreNamed) {
+  expect_rejected(
+      with(kPmi, {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}),
+      {"OMPI_COMM_WORLD_RANK=0 and OMPI_COMM_WORLD_SIZE=1", "PMI_RANK=1 and PMI_SIZE=4", "unset"});
+  const Variables by_hand = {{"RANK", "0"}, {"WORLD_SIZE", "1"}};
+  for (const Variables& launcher : {kOpenMpi, kPmi, kMvapich}) {
+    expect_rejected(with(launcher, by_hand), {"RANK=0 and WORLD_SIZE=1", "=1 and", "=4", "unset RANK"});
+  }
+  expect_rejected(with(kSlurm, by_hand), {"RANK=0 and WORLD_SIZE=1", "SLURM_PROCID=5 and SLURM_NTASKS=7"});
+  const Variables wrapped = with(kPmi, {{"RANK", "1"},
+                                        {"WORLD_SIZE", "4"},
+                                        {"LOCAL_RANK", "1"},
+                                        {"LOCAL_WORLD_SIZE", "4"},
+                                        {"MASTER_ADDR", "127.0.0.1"},
+                                        {"MASTER_PORT", "29500"}});
+  EXPECT_EQ(world_of(wrapped).rank, 1) << "a script that hands the same place on";
+  EXPECT_EQ(world_of(with(kTorchrun, kPmi)).rank, 5) << "torchrun that mpiexec started once per node";
+}
+
+TEST(OuterPlace, IsThatOfTheLauncherThatStartedThisProcess) {
+  const auto place = [](const Variables& variables) {
+    return outer_place([&](std::string_view name) -> std::optional<std::string> {
+      const auto found = variables.find(name);
+      return found == variables.end() ? std::nullopt : std::optional(found->second);
+    });
+  };
+  EXPECT_FALSE(place({}));
+  EXPECT_FALSE(place({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}));
+  EXPECT_EQ(place(kPmi)->rank, 1);
+  EXPECT_EQ(place(kPmi)->size, 4);
+  EXPECT_EQ(place(kSlurm)->launcher, "Slurm");
 }
 
 TEST(World, SlurmStep) {
@@ -188,16 +269,30 @@ TEST(World, SlurmStepOfFewerTasksThanTheJobCountsItsOwn) {
 }
 
 TEST(World, SlurmOnOneNodeStaysOnTheLoopback) {
-  const World world = world_of({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "1"}});
+  const World world = world_of(
+      {{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "1"}, {"SLURM_STEP_ID", "0"}});
   EXPECT_EQ(world.world_size, 2);
   EXPECT_EQ(world.local_world_size, 2);
   EXPECT_EQ(world.master_addr, "127.0.0.1");
 }
 
-TEST(World, SlurmAllocationOfOneTaskWithoutAStepIsOneRank) {
-  EXPECT_EQ(world_of({{"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "1"}}), World{}) << "an interactive allocation";
+TEST(World, OneProcessInASlurmAllocationOfSeveralTasksIsSaidSo) {
   EXPECT_EQ(world_of({{"SLURM_NTASKS", "1"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}}), World{})
-      << "a batch script";
+      << "a batch script of one task";
+  // The shell of salloc, without and with a step of its own.
+  for (const Variables& shell : {Variables{{"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "1"}},
+                                 Variables{{"SLURM_NTASKS", "4"},
+                                           {"SLURM_JOB_ID", "1"},
+                                           {"SLURM_PROCID", "0"},
+                                           {"SLURM_STEP_ID", "4294967290"}}}) {
+    World world = world_of(shell);
+    EXPECT_THAT(world.source, HasSubstr("SLURM_NTASKS is 4, but srun did not start it"));
+    world.source = World{}.source;
+    EXPECT_EQ(world, World{});
+  }
+  expect_rejected(
+      {{"SLURM_NTASKS", "8"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}, {"SLURM_JOB_ID", "1"}},
+      {"SLURM_NTASKS is 8", "batch script", "srun", "unset SLURM_NTASKS"});
 }
 
 TEST(World, SlurmHalfSet) {
