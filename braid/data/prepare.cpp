@@ -4,12 +4,14 @@
 #include <deque>
 #include <filesystem>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "braid/base/error.h"
 #include "braid/base/failure.h"
+#include "braid/base/output_lock.h"
 #include "braid/base/text.h"
 #include "braid/data/tokenizer/tokenizer.h"
 
@@ -79,21 +81,25 @@ class Workers {
   std::vector<std::thread> threads_;
 };
 
-void check_output(const PrepareOptions& options, const std::string& prefix) {
+/// Holds the output against other processes, for as long as the result lives.
+std::unique_ptr<OutputLock> take_output(const PrepareOptions& options, const std::string& prefix) {
   require<ConfigError>(!prefix.empty() && !prefix.ends_with('/') && !fs::is_directory(prefix),
                        "output_prefix must name files, as in out/corpus "
                        "for out/corpus.bin and out/corpus.idx; got '",
                        options.output_prefix, "'");
-  for (const char* suffix : {".bin", ".idx"}) {
-    require<ConfigError>(options.existing == Existing::kReplace || !fs::exists(prefix + suffix), prefix,
-                         suffix, " exists: choose another output_prefix, or replace it with --overwrite 1");
-  }
   const fs::path directory = fs::path(prefix).parent_path();
   std::error_code error;
   if (!directory.empty()) fs::create_directories(directory, error);
   require<OutputError>(!error, "the directory ", directory.string(),
                        " of output_prefix cannot be created: ", error.message(), "; ",
                        write_remedy(error.value()));
+  auto lock = std::make_unique<OutputLock>(prefix + ".lock", cat("output_prefix ", options.output_prefix),
+                                           "braid data prepare");
+  for (const char* suffix : {".bin", ".idx"}) {
+    require<ConfigError>(options.existing == Existing::kReplace || !fs::exists(prefix + suffix), prefix,
+                         suffix, " exists: choose another output_prefix, or replace it with --overwrite 1");
+  }
+  return lock;
 }
 
 // Documents are passed to a worker in batches of about this size.
@@ -203,7 +209,7 @@ PrepareSummary prepare(const PrepareOptions& options,
   require<ConfigError>(options.workers >= 1, "workers must be >= 1, got ", options.workers);
   Preparation preparation(options, progress);
   const std::string prefix = index_prefix(options.output_prefix);
-  check_output(options, prefix);
+  const std::unique_ptr<OutputLock> lock = take_output(options, prefix);
   return preparation.run(prefix);
 }
 

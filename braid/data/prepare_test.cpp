@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "braid/base/error.h"
+#include "braid/base/output_lock.h"
 #include "braid/base/random.h"
 #include "braid/base/scratch_directory.h"
 #include "braid/base/text.h"
@@ -140,6 +141,23 @@ TEST_F(Prepare, RejectsInvalidOptionsAndLeavesNoFiles) {
     return replacing;
   }());
   EXPECT_THAT(files_of_output(), testing::UnorderedElementsAre("tokens.bin", "tokens.idx"));
+}
+
+TEST_F(Prepare, ASecondWriterIsRejectedAndTheFirstUndisturbed) {
+  write_corpus("{\"text\": \"ab\"}\n");
+  fs::create_directories(folder_.file("out"));
+  const OutputLock first(folder_.file("out/tokens.lock"), "output_prefix", "another");
+  for (const Existing existing : {Existing::kReject, Existing::kReplace}) {
+    PrepareOptions wanted = options();
+    wanted.existing = existing;
+    try {
+      prepare(wanted);
+      ADD_FAILURE() << "accepted";
+    } catch (const ConfigError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("/out/tokens is in use: process "));
+    }
+  }
+  EXPECT_THAT(files_of_output(), testing::ElementsAre("tokens.lock"));
 }
 
 TEST_F(Prepare, AnErrorDuringTheRunLeavesNoFiles) {
