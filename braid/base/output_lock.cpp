@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstring>
 #include <ctime>
+#include <thread>
 #include <utility>
 
 #include "braid/base/error.h"
@@ -51,6 +52,26 @@ bool is_file_at(int fd, const std::string& path) {
          open_file.st_dev == found.st_dev && open_file.st_ino == found.st_ino;
 }
 
+// flock's result, 0 or errno.
+int try_lock(int fd, int kind) {
+  while (::flock(fd, kind | LOCK_NB) != 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
+// output_lock_holder locks for a moment, which must not look like another holder.
+int try_lock_past_a_look(int fd) {
+  constexpr int kAttempts = 4;
+  constexpr std::chrono::milliseconds kPause(5);
+  int code = EWOULDBLOCK;
+  for (int attempt = 0; attempt < kAttempts && code == EWOULDBLOCK; ++attempt) {
+    if (attempt > 0) std::this_thread::sleep_for(kPause);
+    code = try_lock(fd, LOCK_EX);
+  }
+  return code;
+}
+
 }  // namespace
 
 OutputLock::OutputLock(std::string path, std::string_view what, std::string_view purpose)
@@ -58,9 +79,7 @@ OutputLock::OutputLock(std::string path, std::string_view what, std::string_view
   while (true) {
     fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     require<OutputError>(fd_ >= 0, "cannot create ", path_, ": ", std::strerror(errno));
-    int code = 0;
-    do code = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
-    while (code == EINTR);
+    const int code = try_lock_past_a_look(fd_);
     if (code == EWOULDBLOCK) {
       const std::string other = holder(fd_);
       ::close(fd_);
@@ -85,6 +104,15 @@ OutputLock::~OutputLock() {
   // While it is locked: nobody else can have locked this file and rely on its name.
   if (is_file_at(fd_, path_)) ::unlink(path_.c_str());
   ::close(fd_);
+}
+
+std::optional<std::string> output_lock_holder(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return std::nullopt;
+  std::optional<std::string> found;
+  if (try_lock(fd, LOCK_SH) == EWOULDBLOCK) found = holder(fd);
+  ::close(fd);
+  return found;
 }
 
 }  // namespace braid

@@ -15,7 +15,7 @@ namespace braid {
 class OutputLock {
  public:
   /// Locks the file `path`, creating it in a directory that exists, and writes into it who this is: process,
-  /// host, the time and `purpose`, a few words. Does not wait.
+  /// host, the time and `purpose`, a few words. Does not wait for a holder to end.
   ///
   /// Throws ConfigError, beginning with `what` ("--output_dir out") and naming the holder, if another process
   /// holds the lock; OutputError naming path and reason if the file cannot be created or written.
@@ -32,5 +32,8 @@ class OutputLock {
   int fd_ = -1;
   std::optional<std::string> missing_;
 };
+
+/// Who holds the lock file `path`, as it says itself; nothing if nobody does.
+std::optional<std::string> output_lock_holder(const std::string& path);
 
 }  // namespace braid

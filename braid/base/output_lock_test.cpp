@@ -36,11 +36,13 @@ TEST(OutputLock, ASecondHolderIsRejectedAndToldWhoTheFirstIs) {
   {
     const OutputLock lock(path, "--output_dir out", "braid pretrain");
     EXPECT_FALSE(lock.missing());
+    EXPECT_THAT(output_lock_holder(path).value_or(""), HasSubstr("process " + std::to_string(::getpid())));
     EXPECT_THAT(rejection(path),
                 AllOf(HasSubstr("--output_dir out is in use: process " + std::to_string(::getpid()) + " on "),
                       HasSubstr("started 2"), HasSubstr("(braid pretrain)"), HasSubstr(path)));
   }
   EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_FALSE(output_lock_holder(path));
   EXPECT_EQ(rejection(path), "accepted");
 }
 

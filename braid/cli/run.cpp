@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "braid/base/cores.h"
 #include "braid/base/error.h"
 #include "braid/cli/command_group.h"
 #include "braid/cli/data_command.h"
@@ -17,6 +18,7 @@
 #include "braid/cli/schedule_command.h"
 #include "braid/cli/terminal.h"
 #include "braid/cli/version.h"
+#include "braid/comm/error_text.h"
 
 namespace braid::cli {
 namespace {
@@ -86,6 +88,7 @@ int run(const CommandContext& context) {
 int run(int argc, const char* const* argv) {
   try {
     const auto environment = process_environment();
+    if (!environment.contains("TORCH_CPP_LOG_LEVEL")) comm::silence_library_log();
     const CommandContext context = {.arguments = {argv + std::min(argc, 1), argv + argc},
                                     .program = program_path(),
                                     .environment = environment,

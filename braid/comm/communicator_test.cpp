@@ -395,7 +395,8 @@ class StoreLostAtRequest : public c10d::PrefixStore {
 
  private:
   void count() {
-    if (left_-- <= 0) C10_THROW_ERROR(DistStoreError, "the connection was closed");
+    if (left_-- <= 0)
+      C10_THROW_ERROR(DistStoreError, "the store of rank 0 is lost: the connection was closed");
   }
   int left_;
 };
@@ -411,7 +412,9 @@ TEST(Communicator, ALostStoreIsACommErrorAtEveryRequest) {
       ADD_FAILURE() << "request " << lost << " was not made";
     } catch (const RankFailure& failure) {
       EXPECT_THROW(std::rethrow_exception(failure.cause), CommError) << "request " << lost;
-      EXPECT_THAT(failure.what(), HasSubstr("rank 1 (dp 1) lost the store: the connection was closed"));
+      EXPECT_THAT(
+          failure.what(),
+          HasSubstr("rank 1 (dp 1) lost the store: the store of rank 0 is lost: the connection was closed"));
     }
   }
 }
