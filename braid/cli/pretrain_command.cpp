@@ -8,10 +8,12 @@
 #include <ctime>
 #include <memory>
 #include <mutex>
+#include <sstream>
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
 #include "braid/cli/progress_bar.h"
+#include "braid/cli/run_setup.h"
 #include "braid/cli/version.h"
 #include "braid/comm/store.h"
 #include "braid/comm/world.h"
@@ -104,31 +106,6 @@ class Log {
   std::unique_ptr<ProgressBar> bar_;
 };
 
-/// What ranks must agree on: every option. Where they differ, nothing good can follow.
-std::string fingerprint(const config::PretrainOptions& options, const config::ModelConfig& model) {
-  std::ostringstream text;
-  text << config::pretrain_table().print_back(options) << model;
-  return text.str();
-}
-
-void prepare_output(const config::PretrainOptions& options) {
-  const fs::path output(options.output_dir);
-  std::error_code error;
-  require<ConfigError>(options.overwrite_output_dir || !fs::exists(output / "metrics.jsonl", error),
-                       "--output_dir ", options.output_dir,
-                       " holds an earlier run (metrics.jsonl): name another directory, or give "
-                       "--overwrite_output_dir 1 to replace it");
-  fs::create_directories(output, error);
-  require<OutputError>(!error, "--output_dir ", options.output_dir, " cannot be created: ", error.message(),
-                       "; ", write_remedy(error.value()));
-}
-
-void set_threads(const CommandContext& context, const config::PretrainOptions& options) {
-  int64_t threads = options.num_threads;
-  if (threads == 0) threads = parse_int(lookup(context, "OMP_NUM_THREADS").value_or("1")).value_or(1);
-  at::set_num_threads(static_cast<int>(threads));
-}
-
 /// Puts the tokenizer beside the exported model, so that the directory is whole.
 void export_tokenizer(const data::Tokenizer* tokenizer, const config::PretrainOptions& options) {
   if (tokenizer == nullptr || !tokenizer->file() || !options.do_train || options.skip_export) return;
@@ -172,31 +149,39 @@ void print_plan(const CommandContext& context, const config::PretrainCommand& co
   for (const std::string& line : train::plan_text(plan)) context.out << line << "\n";
 }
 
-int train(const CommandContext& context, const comm::World& world, const config::PretrainCommand& command) {
+/// Sets `has_met` once the other ranks see what becomes of this one.
+int train(const CommandContext& context, const comm::World& world, const config::PretrainCommand& command,
+          bool& has_met) {
   const config::PretrainOptions& options = command.options;
   const std::unique_ptr<data::Tokenizer> tokenizer = make_tokenizer(options);
   const config::ModelConfig model = model_of(options, tokenizer.get());
   if (options.device != "cpu") tensor::memory_stats(c10::Device(c10::kCUDA, 0));  // throws without CUDA
-  prepare_output(options);
-  set_threads(context, options);
+  prepare_output_dir(options);
+  check_interface_variables(context, world, options.device);
+  const int64_t threads = compute_threads(context, options.num_threads);
+  at::set_num_threads(static_cast<int>(threads));
   tensor::install_cpu_allocator();
 
   const StopSignals signals;
   Log log(context, options, world.rank);
+  const auto line = [&](const std::string& text) { log.line(text); };
+  line(place_text(world));
+  for (const std::string& note : misspelt_variables(context)) line(note);
+  if (const auto note = too_many_threads(threads, context.cores)) line(*note);
   for (const std::string& note : command.notes) log.line(note);
+  const comm::Introduction mine = introduction_of(options, model, world);
+  has_met = true;
   const c10::intrusive_ptr<c10d::Store> store = comm::connect_store(
-      world, options.dist_timeout,
-      {.braid_version = std::string(kVersion), .report = [&](const std::string& line) { log.line(line); }});
-  comm::handshake(*store, world,
-                  {.braid_version = std::string(kVersion), .config_fingerprint = fingerprint(options, model)},
-                  options.dist_timeout);
+      world, options.dist_timeout, {.braid_version = std::string(kVersion), .report = line});
+  comm::handshake(*store, world, mine, options.dist_timeout);
+  const std::unique_ptr<OutputLock> lock = world.rank == 0 ? hold_output_dir(options, line) : nullptr;
   const train::PretrainSummary summary =
       train::pretrain({.options = command.run,
                        .model = model,
                        .world = world,
                        .store = store,
                        .gloo_interface = lookup(context, "GLOO_SOCKET_IFNAME").value_or(""),
-                       .reporter = {.line = [&](const std::string& line) { log.line(line); },
+                       .reporter = {.line = line,
                                     .step = [&](const report::StepMetrics& step,
                                                 int64_t max_steps) { log.step(step, max_steps); }},
                        .stop_requested = [] { return StopSignals::seen(); }});
@@ -221,16 +206,23 @@ int pretrain_command(const CommandContext& context) {
   }
   const comm::World world =
       comm::world_from_environment([&](std::string_view name) { return lookup(context, name); });
+  bool has_met = false;
   try {
     const config::PretrainCommand command = config::parse_pretrain(context.arguments, world.world_size);
-    if (!config::is_dry_run(command.options)) return train(context, world, command);
+    if (!config::is_dry_run(command.options)) return train(context, world, command, has_met);
     if (world.rank == 0) print_plan(context, command);
     return 0;
   } catch (...) {
     const std::string who = world.world_size > 1
                                 ? cat(context.name, ", rank ", world.rank, " of ", world.world_size)
                                 : context.name;
-    return report_exception(who, context.err);
+    std::ostringstream reason;
+    const int code = report_exception(who, reason);
+    context.err << reason.str() << std::flush;
+    if (!has_met)
+      comm::tell_of_failure(world, std::string(trim(reason.str())),
+                            {.braid_version = std::string(kVersion), .report = {}});
+    return code;
   }
 }
 

@@ -7,6 +7,7 @@
 #include "braid/base/text.h"
 #include "braid/cli/launch_command.h"
 #include "braid/cli/parse_command.h"
+#include "braid/cli/run_setup.h"
 #include "braid/cli/schedule_command.h"
 #include "braid/cli/schedule_options.h"
 #include "braid/cli/version.h"
@@ -165,7 +166,7 @@ int run_rank(const CommandContext& context, const ScheduleOptions& options,
       comm::connect_store(world, emulation.timeout, {.braid_version = std::string(kVersion), .report = {}});
   comm::handshake(
       *store, world,
-      {.braid_version = std::string(kVersion), .config_fingerprint = run_table().print_back(options)},
+      {.braid_version = std::string(kVersion), .settings = settings_of(run_table().print_back(options))},
       emulation.timeout);
   const std::vector<train::EmulationResult> results =
       train::emulate(schedules, emulation, world, store, lookup(context, "GLOO_SOCKET_IFNAME").value_or(""));

@@ -9,6 +9,7 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "braid/comm/agreement.h"
 #include "braid/comm/world.h"
 
 namespace braid::comm {
@@ -36,19 +37,18 @@ struct StoreOptions {
 c10::intrusive_ptr<c10d::Store> connect_store(const World& world, std::chrono::milliseconds timeout,
                                               const StoreOptions& options = {});
 
-/// What must be equal on all ranks before a run starts.
-struct Introduction {
-  std::string braid_version;
-  std::string config_fingerprint;  // equal texts mean equal settings
-};
-
-/// Returns once all ranks of `world` are present and agree. Collective over the world; once per store. A few
-/// hundred bytes per rank.
+/// Returns once all ranks of `world` are present and agree. Collective over the world; once per store. Some
+/// kilobytes per rank.
 /// Throws CommError on every rank that is present: after `timeout` naming the ranks that are missing; or a
-/// moment after it is found that one was started twice, or has another world size, run id, braid version or
-/// configuration than rank 0, naming both sides.
+/// moment after it is found that one was started twice, or has another world size, run id, braid version,
+/// setting or file than rank 0, naming both sides.
 void handshake(c10d::Store& store, const World& world, const Introduction& mine,
                std::chrono::milliseconds timeout);
+
+/// For a rank that cannot take part, before it has connected: tells the others `reason`, who would otherwise
+/// wait for it until their time limit. Does nothing where all ranks are on one node, because their launcher
+/// ends them together. Takes a few seconds if rank 0 is not to be found; does not throw.
+void tell_of_failure(const World& world, const std::string& reason, const StoreOptions& options);
 
 /// Throws CommError naming the process that already is rank 0 in `store`, and tells all ranks. For a process
 /// that was started as rank 0 too. Local.

@@ -10,6 +10,7 @@
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
+#include "braid/comm/agreement.h"
 #include "braid/comm/error_text.h"
 #include "braid/comm/store.h"
 #include "braid/comm/store_events.h"
@@ -24,6 +25,8 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds kFaultGrace(1000);
 // Rank 0's store stays this long for others to read the verdict.
 constexpr milliseconds kReadingTime(5000);
+// How long a rank that cannot run looks for the others.
+constexpr milliseconds kTellingTime(5000);
 // Rank 0 may have started later than this rank and then uses its full time limit.
 constexpr milliseconds kVerdictSlack(10'000);
 
@@ -35,109 +38,30 @@ milliseconds left_until(Clock::time_point deadline) {
   return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(deadline - Clock::now()));
 }
 
-// One rank's description of itself. Compared field by field, so each field has a name for messages.
-struct Record {
-  std::string host, pid, world_size, run_id, version, fingerprint, nonce;
-};
-
-constexpr std::array kFields = {&Record::host,    &Record::pid,         &Record::world_size, &Record::run_id,
-                                &Record::version, &Record::fingerprint, &Record::nonce};
-// What ranks must agree on, as messages call it.
-constexpr std::array kCompared = {
-    std::pair{"world size", &Record::world_size}, std::pair{"run id", &Record::run_id},
-    std::pair{"braid version", &Record::version}, std::pair{"configuration", &Record::fingerprint}};
-constexpr char kSeparator = '\x1f';
-
-std::string encode(const Record& record) {
-  std::string text;
-  for (const auto field : kFields) {
-    require<InternalError>((record.*field).find(kSeparator) == std::string::npos,
-                           "a rank's record contains a separator");
-    text += record.*field + kSeparator;
-  }
-  return text;
-}
-
-Record decode(const std::string& text, int rank) {
-  const std::vector<std::string> pieces = split(text, kSeparator);
-  // Another braid version may write other fields; that is then the difference to report.
-  require<CommError>(pieces.size() == kFields.size() + 1, "rank ", rank,
-                     " runs a braid with another startup protocol: use the same version on all ranks");
-  Record record;
-  for (size_t i = 0; i < kFields.size(); ++i) record.*kFields[i] = pieces[i];
-  return record;
-}
-
-Record own_record(const World& world, const Introduction& mine) {
+std::string host_name() {
   std::array<char, 256> host = {};
   ::gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
+RankRecord own_record(const World& world, const Introduction& mine) {
   std::random_device random;
-  return {.host = host.data(),
+  return {.host = host_name(),
           .pid = std::to_string(::getpid()),
           .world_size = std::to_string(world.world_size),
           .run_id = world.run_id,
-          .version = mine.braid_version,
-          .fingerprint = mine.config_fingerprint,
-          .nonce = cat(random(), random())};
+          .nonce = cat(random(), random()),
+          .introduction = mine};
 }
 
 std::string record_key(int rank) { return cat("braid/rank/", rank); }
 std::string read_key(int rank) { return cat("braid/verdict_read/", rank); }
 constexpr const char* kVerdictKey = "braid/verdict";
 
-std::string ranks_text(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  constexpr size_t kMostNamed = 16;
-  for (size_t i = 0; i < std::min(ranks.size(), kMostNamed); ++i) text += cat(i == 0 ? "" : ", ", ranks[i]);
-  if (ranks.size() > kMostNamed) text += cat(" and ", ranks.size() - kMostNamed, " more");
-  return text;
-}
-
-// Of several texts, what each has that not all have: of two configurations, the lines that differ.
-std::map<std::string, std::string> distinguishing_lines(
-    const std::map<std::string, std::vector<int>>& holders) {
-  std::map<std::string, size_t> texts_with;  // by line
-  const auto lines_of = [](const std::string& text) {
-    const std::vector<std::string> lines = split(text, '\n');
-    return std::set<std::string>(lines.begin(), lines.end());
-  };
-  for (const auto& [text, ranks] : holders) {
-    for (const std::string& line : lines_of(text)) ++texts_with[line];
-  }
-  std::map<std::string, std::string> result;
-  for (const auto& [text, ranks] : holders) {
-    std::string own;
-    for (const std::string& line : lines_of(text)) {
-      if (texts_with[line] < holders.size()) own += cat(own.empty() ? "" : ", ", trim(line));
-    }
-    constexpr size_t kMostCharacters = 400;
-    result[text] = own.size() <= kMostCharacters ? own : cat(own.substr(0, kMostCharacters), " ...");
-  }
-  return result;
-}
-
-// "braid version: rank 0 has 1, rank 2 has 2", or nothing if all agree.
-std::string difference(const std::map<int, Record>& records, const char* what, std::string Record::*field) {
-  std::map<std::string, std::vector<int>> holders;
-  for (const auto& [rank, record] : records) holders[record.*field].push_back(rank);
-  if (holders.size() <= 1) return "";
-  std::map<std::string, std::string> shown = distinguishing_lines(holders);
-  std::string text = cat(what, ": ");
-  bool first = true;
-  for (const auto& [value, ranks] : holders) {
-    text += cat(first ? "" : ", ", ranks_text(ranks), ranks.size() == 1 ? " has '" : " have '", shown[value],
-                "'");
-    first = false;
-  }
-  return text;
-}
-
 // What two processes with the same rank are told, and all others with them.
-std::string taken_twice(const World& world, const Record& first) {
-  std::array<char, 256> host = {};
-  ::gethostname(host.data(), host.size() - 1);
+std::string taken_twice(const World& world, const RankRecord& first) {
   return cat("rank ", world.rank, " is taken by process ", first.pid, " on ", first.host, ", and process ",
-             ::getpid(), " on ", host.data(), " was started as rank ", world.rank,
+             ::getpid(), " on ", host_name(), " was started as rank ", world.rank,
              " too: were two nodes started with the same --node_rank, or does an earlier run still use port ",
              world.master_port, "?");
 }
@@ -166,11 +90,8 @@ Gathering gather(c10d::Store& store, const World& world, milliseconds timeout) {
     const int rank = std::get<Arrival>(*event).rank;
     if (gathering.present.insert(rank).second && rank < world.world_size) --expected;
     // All that a rank shares with rank 0 can be compared now; there may never be more ranks.
-    const Record other = decode(store.get_to_str(record_key(rank)), rank);
-    const Record own = decode(store.get_to_str(record_key(world.rank)), world.rank);
-    const bool equal = std::all_of(kCompared.begin(), kCompared.end(), [&](const auto& field) {
-      return other.*field.second == own.*field.second;
-    });
+    const bool equal = agree(decode(store.get_to_str(record_key(rank)), rank),
+                             decode(store.get_to_str(record_key(world.rank)), world.rank));
     if (!equal) deadline = std::min(deadline, Clock::now() + kFaultGrace);
   }
   return gathering;
@@ -182,14 +103,9 @@ struct Verdict {
 };
 
 std::string differences(c10d::Store& store, const std::set<int>& ranks) {
-  std::map<int, Record> records;
+  std::map<int, RankRecord> records;
   for (const int rank : ranks) records[rank] = decode(store.get_to_str(record_key(rank)), rank);
-  std::string text;
-  for (const auto& [what, field] : kCompared) {
-    const std::string found = difference(records, what, field);
-    if (!found.empty()) text += cat(text.empty() ? "the ranks do not agree: " : "; ", found);
-  }
-  return text;
+  return differences(records);
 }
 
 Verdict judge(c10d::Store& store, const World& world, milliseconds timeout) {
@@ -233,6 +149,18 @@ void await_readers(c10d::Store& store, const World& world, const std::set<int>& 
 }
 
 }  // namespace
+
+void tell_of_failure(const World& world, const std::string& reason, const StoreOptions& options) {
+  if (world.local_world_size == world.world_size) return;
+  try {
+    const c10::intrusive_ptr<c10d::Store> store = connect_store(world, kTellingTime, options);
+    post_fault(*store, cat("rank ", world.rank, " on ", host_name(), " cannot run: ", reason));
+    // Rank 0 gives the verdict, and its store must live until the others have read it.
+    if (world.rank == 0) handshake(*store, world, {.braid_version = options.braid_version}, kTellingTime);
+  } catch (const std::exception&) {
+    // They are not there, or have heard it: the reason is told by this rank itself in any case.
+  }
+}
 
 void report_second_rank_zero(c10d::Store& store, const World& world) {
   const std::string text = taken_twice(world, decode(store.get_to_str(record_key(world.rank)), world.rank));
