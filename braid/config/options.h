@@ -119,7 +119,7 @@ struct PretrainOptions {
   bool do_predict = false;
   int64_t max_steps = -1;
   std::optional<int64_t> eval_steps;
-  int64_t eval_iters = 10;
+  std::optional<int64_t> eval_iters;
   int64_t seed = 42;
   std::string device = "cpu";
   int64_t num_threads = 0;

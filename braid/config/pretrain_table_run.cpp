@@ -227,8 +227,13 @@ void add_run_options(Table& table) {
            "Steps between evaluations with do_eval; there is always one at the end. Unset: logging_steps.",
        .unit = "steps",
        .range = kAtLeastOne});
-  table.add("eval_iters", &P::eval_iters,
-            {.help = "Microbatches per evaluation.", .unit = "microbatches", .range = kAtLeastOne});
+  table.add(
+      "eval_iters", &P::eval_iters,
+      {.help = "Microbatches per evaluation. Unset: the whole validation part, once, if it has at most a "
+               "quarter of the tokens trained on between two evaluations (without do_train: at most a "
+               "million) and comes from one file; else 10.",
+       .unit = "microbatches",
+       .range = kAtLeastOne});
   table.add("seed", &P::seed,
             {.help = "Seed of the initial weights, and of the data unless data_seed is given.",
              .range = {.at_least = 0, .at_most = 4294967295.0}});

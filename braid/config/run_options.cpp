@@ -151,7 +151,8 @@ RunOptions run_options(const PretrainOptions& options, std::optional<int64_t> wo
                     .split = options.split,
                     .data_seed = data_seed(options),
                     .evaluation_steps = options.eval_steps.value_or(options.logging_steps),
-                    .evaluation_microbatches = options.do_eval ? options.eval_iters : 0,
+                    .evaluation_microbatches = options.do_eval ? options.eval_iters.value_or(10) : 0,
+                    .evaluates_small_part_whole = options.do_eval && !options.eval_iters,
                     .logging_steps = options.logging_steps,
                     .output_dir = options.output_dir,
                     .exports_model = options.do_train && !options.skip_export};

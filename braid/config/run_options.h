@@ -31,8 +31,9 @@ struct RunOptions {
   std::string split = "949,50,1";
   int64_t data_seed = 42;
 
-  int64_t evaluation_steps = 1;         ///< between evaluations
-  int64_t evaluation_microbatches = 0;  ///< 0: the run does not evaluate
+  int64_t evaluation_steps = 1;             ///< between evaluations
+  int64_t evaluation_microbatches = 0;      ///< 0: the run does not evaluate
+  bool evaluates_small_part_whole = false;  ///< rather than evaluation_microbatches of it
 
   int64_t logging_steps = 1;
   std::optional<std::array<int64_t, 2>> profiled_steps;  ///< the first and the last, counted from 1

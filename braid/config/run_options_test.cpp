@@ -152,6 +152,8 @@ TEST(RunOptions, WhatIsOffIsAbsent) {
   EXPECT_FALSE(run.initial_weights.has_value());
   EXPECT_EQ(run.data_seed, 42) << "the seed of the run";
   EXPECT_EQ(run.evaluation_steps, o.logging_steps);
+  EXPECT_TRUE(run.evaluates_small_part_whole) << "eval_iters is not given";
+  EXPECT_EQ(run.evaluation_microbatches, 10) << "of a part that is not small";
   EXPECT_EQ(run.strategy, Strategy{}) << "-1: one rank";
   EXPECT_EQ(run.training.loss_scaling, LossScaling{});
   o.do_train = true;
@@ -160,6 +162,7 @@ TEST(RunOptions, WhatIsOffIsAbsent) {
   run = run_options(o);
   EXPECT_EQ(run.training.evaluation_sequences, 0);
   EXPECT_EQ(run.evaluation_microbatches, 0);
+  EXPECT_FALSE(run.evaluates_small_part_whole);
   EXPECT_EQ(run.training.learning_rate.decay, Decay::kConstant);
   EXPECT_TRUE(run.exports_model);
 }

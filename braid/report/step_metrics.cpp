@@ -1,6 +1,7 @@
 #include "braid/report/step_metrics.h"
 
 #include <cmath>
+#include <numbers>
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
@@ -77,17 +78,28 @@ std::string to_json(const StepMetrics& m) {
              ",\"gemm_share\":", json_number(m.gemm_share), ",\"memory\":[", memory, "]}");
 }
 
+std::optional<double> bits_per_byte(const EvalMetrics& m) {
+  if (m.text_bytes.value_or(0) <= 0) return std::nullopt;
+  return m.loss / std::numbers::ln2 * static_cast<double>(m.tokens) / static_cast<double>(*m.text_bytes);
+}
+
 std::string log_line(const EvalMetrics& m) {
+  const std::optional<double> bits = bits_per_byte(m);
   return cat(m.part, "_loss: ", fixed(m.loss, 8), ", ", m.part, "_ppl: ", fixed(std::exp(m.loss), 4),
              ", global_step: ", m.global_step, ", ", m.part, "_runtime: ", fixed(m.elapsed.count(), 4), ", ",
              m.part,
              "_samples_per_second: ", rate_text(per_second(static_cast<double>(m.samples), m.elapsed)), ", ",
-             m.part, "_tokens: ", m.tokens);
+             m.part, "_tokens: ", m.tokens, m.part_tokens > 0 ? cat(" of ", m.part_tokens) : "",
+             bits ? cat(", ", m.part, "_bits_per_byte: ", fixed(*bits, 4)) : "");
 }
 
 std::string to_json(const EvalMetrics& m) {
+  const std::optional<double> bits = bits_per_byte(m);
   return cat("{\"type\":\"", m.part, "\",\"global_step\":", m.global_step, ",\"", m.part,
              "_loss\":", json_number(m.loss), ",\"tokens\":", m.tokens,
+             m.part_tokens > 0 ? cat(",\"part_tokens\":", m.part_tokens) : "",
+             m.text_bytes ? cat(",\"text_bytes\":", *m.text_bytes) : "",
+             bits ? cat(",\"bits_per_byte\":", json_number(*bits)) : "",
              ",\"runtime_seconds\":", json_number(m.elapsed.count()), "}");
 }
 

@@ -63,10 +63,16 @@ struct EvalMetrics {
   std::string part = "eval";  ///< "eval" or "test"
   int64_t global_step = 0;
   double loss = 0;
-  int64_t tokens = 0;
+  int64_t tokens = 0;  ///< whose loss was evaluated
   int64_t samples = 0;
+  int64_t part_tokens = 0;            ///< of the whole part; 0 if that has no meaning
+  std::optional<int64_t> text_bytes;  ///< that `tokens` stand for, if known
   std::chrono::duration<double> elapsed{0};
 };
+
+/// loss * tokens / text_bytes in bits: comparable between tokenizers, unlike a loss or perplexity per token.
+/// Nothing where text_bytes is not known or 0.
+std::optional<double> bits_per_byte(const EvalMetrics& metrics);
 std::string log_line(const EvalMetrics& metrics);
 std::string to_json(const EvalMetrics& metrics);
 

@@ -75,6 +75,17 @@ TEST(EvalMetricsText, LineAndJsonAgree) {
   const auto json = nlohmann::json::parse(to_json(metrics));
   EXPECT_EQ(json["type"], "eval");
   EXPECT_EQ(json["eval_loss"], 2.5);
+  EXPECT_FALSE(json.contains("part_tokens") || json.contains("text_bytes") || json.contains("bits_per_byte"));
+}
+
+TEST(EvalMetricsText, SaysHowMuchOfThePartWasReadAndBitsPerByte) {
+  const EvalMetrics metrics = {.loss = std::log(2.0), .tokens = 600, .part_tokens = 900, .text_bytes = 2400};
+  EXPECT_TRUE(log_line(metrics).ends_with(", eval_tokens: 600 of 900, eval_bits_per_byte: 0.2500"));
+  const auto json = nlohmann::json::parse(to_json(metrics));
+  EXPECT_EQ(json["tokens"], 600);
+  EXPECT_EQ(json["part_tokens"], 900);
+  EXPECT_EQ(json["text_bytes"], 2400);
+  EXPECT_DOUBLE_EQ(json["bits_per_byte"], 0.25) << "a bit a token, four bytes a token";
 }
 
 TEST(ClockText, MinutesAndHours) {

@@ -5,6 +5,7 @@
 #include "braid/base/random.h"
 #include "braid/data/index/batch.h"
 #include "braid/data/index/dataset.h"
+#include "braid/data/index/text_bytes.h"
 
 namespace braid::train {
 namespace {
@@ -24,20 +25,45 @@ class TokenFiles final : public MicrobatchSource {
   }
 
   std::vector<pipeline::Microbatch> evaluation() const override {
-    const data::BatchReader reader(*datasets_.valid(),
-                                   {.microbatch_size = options_.eval_microbatch,
-                                    .microbatches = options_.eval_iterations * options_.data_ranks});
-    return read(reader, 0, options_.eval_iterations);
+    return read(evaluation_reader(), 0, evaluation_iterations());
+  }
+
+  EvaluatedPart evaluated_part() const override {
+    EvaluatedPart part = {.tokens = datasets_.valid()->part_tokens(), .text_bytes = {}};
+    const std::optional<data::TextBytes> bytes = data::TextBytes::of(datasets_.files());
+    if (!bytes) return part;
+    part.text_bytes = 0;
+    const data::BatchReader reader = evaluation_reader();
+    for (int64_t m = 0; m < evaluation_iterations() * options_.data_ranks; ++m) {
+      const data::Batch batch = reader.microbatch(0, m);
+      *part.text_bytes += bytes->count(batch.tokens, batch.labels);
+    }
+    return part;
   }
 
   std::vector<std::string> describe() const override { return datasets_.describe(); }
 
  private:
+  int64_t evaluation_iterations() const {
+    if (!datasets_.valid_is_whole()) return options_.eval_iterations;
+    const int64_t samples = options_.eval_microbatch * options_.data_ranks;
+    return (datasets_.valid()->size() + samples - 1) / samples;
+  }
+
+  /// Of all data ranks' microbatches; those beyond a whole part's end are padding.
+  data::BatchReader evaluation_reader() const {
+    return {*datasets_.valid(),
+            {.microbatch_size = options_.eval_microbatch,
+             .microbatches = evaluation_iterations() * options_.data_ranks,
+             .beyond_end = datasets_.valid_is_whole() ? data::BeyondEnd::kPadding : data::BeyondEnd::kError}};
+  }
+
   static data::DatasetsOptions datasets_options(const SourceOptions& o) {
     data::DatasetsOptions wanted = {
         .input_dir = o.input_dir, .split = o.split, .sequence_length = o.sequence_tokens, .seed = o.seed};
     if (o.max_steps > 0)
       wanted.train_samples = o.train_microbatch * o.microbatches * o.data_ranks * o.max_steps;
+    wanted.whole_valid_tokens = o.whole_part_tokens;
     if (o.eval_iterations > 0)
       wanted.valid_samples = o.eval_microbatch * o.eval_iterations * o.data_ranks * o.evaluations;
     return wanted;
@@ -70,6 +96,8 @@ class RandomTokens final : public MicrobatchSource {
     const uint64_t key = seed_for(static_cast<uint64_t>(options_.seed), "valid");
     return make(key, 0, options_.eval_iterations, options_.eval_microbatch);
   }
+
+  EvaluatedPart evaluated_part() const override { return {}; }
 
   std::vector<std::string> describe() const override { return {"data: random tokens"}; }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,14 @@ class MicrobatchSource {
   /// The microbatches of an evaluation: the same at every call, so that one run's evaluations compare.
   virtual std::vector<pipeline::Microbatch> evaluation() const = 0;
 
+  /// What an evaluation reads, over all data ranks.
+  struct EvaluatedPart {
+    int64_t tokens = 0;                 ///< of the whole part; 0 where there is none
+    std::optional<int64_t> text_bytes;  ///< that the evaluated labels stand for, if the files tell
+  };
+  /// Reads the evaluation's tokens of all data ranks.
+  virtual EvaluatedPart evaluated_part() const = 0;
+
   /// Lines for the log.
   virtual std::vector<std::string> describe() const = 0;
 };
@@ -35,9 +44,11 @@ struct SourceOptions {
   int64_t eval_microbatch = 1;
   int64_t microbatches = 1;  ///< per step and data rank
   int64_t eval_iterations =
-      0;                  ///< microbatches of an evaluation, per data rank; 0: no validation part is needed
-  int64_t max_steps = 0;  ///< 0: no training part is needed
-  int64_t data_rank = 0;  ///< the one whose microbatches are wanted
+      0;  ///< microbatches of an evaluation, per data rank; 0: no validation part is needed
+  int64_t whole_part_tokens = 0;  ///< a validation part of one file with at most so many is evaluated whole,
+                                  ///< instead of eval_iterations
+  int64_t max_steps = 0;          ///< 0: no training part is needed
+  int64_t data_rank = 0;          ///< the one whose microbatches are wanted
   int64_t data_ranks = 1;
   int64_t evaluations = 0;  ///< of the run; with PaddleNLP's sample counts they size the validation part
   int32_t check_threads =

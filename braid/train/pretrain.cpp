@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -36,6 +37,20 @@ c10::Device device_of(const PretrainJob& job) {
                      static_cast<c10::DeviceIndex>(job.world.local_device.value_or(job.world.local_rank)));
 }
 
+/// The size up to which a validation part is small: evaluating it (a forward pass) then takes less than a
+/// tenth of the training between two evaluations.
+int64_t small_part_tokens(const config::RunOptions& o) {
+  constexpr int64_t kWithoutTraining = 1'000'000;
+  const config::TrainingOptions& training = o.training;
+  if (training.max_steps == 0) return kWithoutTraining;
+  const int64_t data_ranks = int64_t{o.strategy.mesh.sharding} * o.strategy.mesh.dp;
+  const int64_t step_tokens =
+      training.microbatch_sequences * training.microbatches * training.sequence_tokens * data_ranks;
+  const int64_t usual =
+      o.evaluation_microbatches * training.evaluation_sequences * training.sequence_tokens * data_ranks;
+  return std::max(step_tokens * std::min(o.evaluation_steps, training.max_steps) / 4, usual);
+}
+
 std::unique_ptr<MicrobatchSource> open_source(const PretrainJob& job) {
   const config::RunOptions& o = job.options;
   const config::TrainingOptions& training = o.training;
@@ -54,6 +69,7 @@ std::unique_ptr<MicrobatchSource> open_source(const PretrainJob& job) {
                                  .eval_microbatch = training.evaluation_sequences,
                                  .microbatches = training.microbatches,
                                  .eval_iterations = o.evaluation_microbatches,
+                                 .whole_part_tokens = o.evaluates_small_part_whole ? small_part_tokens(o) : 0,
                                  .max_steps = training.max_steps,
                                  .data_rank = data_rank,
                                  .data_ranks = int64_t{mesh.sharding} * mesh.dp,
@@ -142,6 +158,7 @@ class Run {
   const MicrobatchSource& source_;
   Trainer& trainer_;
   std::ofstream metrics_;
+  std::optional<MicrobatchSource::EvaluatedPart> evaluated_part_;
   std::optional<report::IntervalMeter> interval_;
   std::optional<report::StepMetrics> unreported_;  // of the last step, where its outcome is not known yet
   int64_t train_tokens_ = 0;
@@ -166,12 +183,16 @@ void Run::evaluate() {
   const auto begin = Clock::now();
   const std::vector<pipeline::Microbatch> microbatches = source_.evaluation();
   const Evaluation evaluation = trainer_.evaluate(microbatches);
+  const Clock::duration elapsed = Clock::now() - begin;
+  if (!evaluated_part_) evaluated_part_ = source_.evaluated_part();
   const report::EvalMetrics metrics = {.global_step = summary_.steps,
                                        .loss = evaluation.loss,
                                        .tokens = evaluation.tokens,
                                        .samples = job_.options.training.evaluation_sequences *
                                                   std::ssize(microbatches) * trainer_.plan().data_ranks(),
-                                       .elapsed = Clock::now() - begin};
+                                       .part_tokens = evaluated_part_->tokens,
+                                       .text_bytes = evaluated_part_->text_bytes,
+                                       .elapsed = elapsed};
   summary_.eval_losses.push_back(metrics.loss);
   job_.reporter.line(report::log_line(metrics));
   append_metrics(report::to_json(metrics));

@@ -60,7 +60,9 @@ void BatchReader::fill(int64_t first, int64_t row, Batch& batch) const {
   const int64_t length = dataset_->sequence_length();
   std::vector<int64_t> sample(static_cast<size_t>(length) + 1);
   for (int64_t j = 0; j < geometry_.microbatch_size; ++j) {
-    const int64_t valid = dataset_->sample(first + j, sample);
+    const bool is_padding = geometry_.beyond_end == BeyondEnd::kPadding && first + j >= dataset_->size();
+    if (is_padding) std::ranges::fill(sample, 0);
+    const int64_t valid = is_padding ? 0 : dataset_->sample(first + j, sample);
     int64_t* const tokens = batch.tokens.mutable_data_ptr<int64_t>() + (row + j) * length;
     int64_t* const labels = batch.labels.mutable_data_ptr<int64_t>() + (row + j) * length;
     std::copy_n(sample.begin(), length, tokens);

@@ -12,11 +12,15 @@ namespace braid::data {
 /// The label of padding, which does not contribute to the loss.
 inline constexpr int64_t kIgnoredLabel = -100;
 
+/// What BatchReader makes of samples beyond the dataset: an error, or padding without labels.
+enum class BeyondEnd : uint8_t { kError, kPadding };
+
 struct BatchGeometry {
   int64_t microbatch_size = 1;  // samples per data rank and microbatch
   int64_t microbatches = 1;     // per step
   int64_t data_rank = 0;        // sharding_degree * dp_rank + sharding_rank
   int64_t data_world = 1;
+  BeyondEnd beyond_end = BeyondEnd::kError;
 };
 
 /// Next-token prediction: labels[i] is the token after tokens[i], or kIgnoredLabel beyond the end of a short
@@ -40,7 +44,8 @@ class BatchReader {
 
   /// This rank's microbatch 0 <= `microbatch` < geometry.microbatches of the step that begins after
   /// `consumed_samples` samples. Its sample j is number consumed_samples + (microbatch * data_world +
-  /// data_rank) * microbatch_size + j. Throws InternalError beyond the dataset.
+  /// data_rank) * microbatch_size + j. Throws InternalError beyond the dataset,
+  /// unless the geometry says otherwise.
   Batch microbatch_after(int64_t consumed_samples, int64_t microbatch) const;
 
   /// The microbatch of step 0, 1, ... of a run that started at sample 0 with this geometry.

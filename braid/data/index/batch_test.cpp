@@ -112,5 +112,17 @@ TEST_F(Batches, RejectsInvalidGeometriesAndSteps) {
   EXPECT_THROW(reader.microbatch(-1, 0), InternalError);
 }
 
+TEST_F(Batches, BeyondTheEndIsAnErrorOrPadding) {
+  const TokenDataset data = dataset({.sequence_length = 5, .samples = std::nullopt, .seed = 1});
+  const int64_t size = data.size();
+  EXPECT_THROW(BatchReader(data, {.microbatch_size = 2}).microbatch_after(size - 1, 0), InternalError);
+  const BatchReader padding(data, {.microbatch_size = 2, .beyond_end = BeyondEnd::kPadding});
+  const Batch last = padding.microbatch_after(size - 1, 0);
+  EXPECT_EQ(last.valid_labels, 5);
+  EXPECT_EQ(last.labels[1].eq(kIgnoredLabel).sum().item<int64_t>(), 5);
+  EXPECT_EQ(last.tokens[1].abs().sum().item<int64_t>(), 0) << "a token id that every vocabulary has";
+  EXPECT_EQ(padding.microbatch_after(size + 10, 0).valid_labels, 0);
+}
+
 }  // namespace
 }  // namespace braid::data

@@ -54,6 +54,13 @@ SequenceRange range_of(const IndexedReader& file, std::string_view split, Part p
   return range;
 }
 
+int64_t tokens_of(const IndexedReader& file, std::string_view split, Part part) {
+  const SequenceRange range = range_of(file, split, part);
+  int64_t tokens = 0;
+  for (int64_t i = range.begin; i < range.end; ++i) tokens += file.sequence_length(i);
+  return tokens;
+}
+
 std::vector<int32_t> lengths_of(const IndexedReader& file, SequenceRange range) {
   std::vector<int32_t> lengths(static_cast<size_t>(range.size()));
   for (int64_t i = 0; i < range.size(); ++i) {
@@ -100,6 +107,12 @@ TokenDataset::TokenDataset(std::span<const IndexedReader> files, std::span<const
     const SequenceRange range = range_of(files[i], split, part);
     sources_.push_back({&files[i], shares[i], range, index_of(files[i], range, part, options, samples)});
   }
+}
+
+int64_t TokenDataset::part_tokens() const {
+  int64_t tokens = 0;
+  for (const Source& source : sources_) tokens += source.index.tokens_per_epoch();
+  return tokens;
 }
 
 int64_t TokenDataset::sample(int64_t index, std::span<int64_t> tokens) const {
@@ -170,10 +183,15 @@ Datasets::Datasets(const DatasetsOptions& options) {
   }
   const auto open = [&](std::optional<TokenDataset>& dataset, Part part, std::optional<int64_t> samples) {
     if (!samples) return;
+    const bool is_whole = part == Part::kValid && files_.size() == 1 &&
+                          tokens_of(files_.front(), options.split, part) <= options.whole_valid_tokens;
+    valid_is_whole_ |= is_whole;
     dataset.emplace(
         files_, weights, options.split, part,
-        TokenDatasetOptions{
-            .sequence_length = options.sequence_length, .samples = samples, .seed = options.seed});
+        TokenDatasetOptions{.sequence_length = options.sequence_length,
+                            .samples = is_whole ? std::nullopt : samples,
+                            .seed = options.seed,
+                            .last_sample = is_whole ? LastSample::kKeepShort : LastSample::kDrop});
   };
   open(train_, Part::kTrain, options.train_samples);
   open(valid_, Part::kValid, options.valid_samples);
@@ -181,7 +199,10 @@ Datasets::Datasets(const DatasetsOptions& options) {
 }
 
 void Datasets::check_vocabulary(int64_t vocabulary_size, int32_t threads) const {
-  for (const IndexedReader& file : files_) check_token_ids(file, vocabulary_size, threads);
+  for (const IndexedReader& file : files_) {
+    check_fingerprint(file);
+    check_token_ids(file, vocabulary_size, threads);
+  }
 }
 
 std::vector<std::string> Datasets::describe() const {

@@ -39,6 +39,8 @@ class TokenDataset {
   int64_t size() const { return blend_.size() > 0 ? blend_.size() : sources_.front().index.size(); }
   int64_t sequence_length() const { return options_.sequence_length; }
   Part part() const { return part_; }
+  /// Tokens of the part, over all files, once each.
+  int64_t part_tokens() const;
 
   /// Fills `tokens` (sequence_length() + 1 of them) with sample 0 <= `index` < size() and returns the number
   /// of valid labels: the tokens after the first, without padding. That is sequence_length() for all but a
@@ -97,6 +99,9 @@ struct DatasetsOptions {
   std::optional<int64_t> train_samples = std::nullopt;
   std::optional<int64_t> valid_samples = std::nullopt;
   std::optional<int64_t> test_samples = std::nullopt;
+  // A validation part of a single file with at most this many tokens is read whole instead, once, its last
+  // sample short. Not of a mixture, of which a whole would not have the weights.
+  int64_t whole_valid_tokens = 0;
 };
 
 /// The files of --input_dir and the requested datasets. Movable: the datasets refer to the files, whose
@@ -111,8 +116,10 @@ class Datasets {
   const TokenDataset* valid() const { return get(valid_); }
   const TokenDataset* test() const { return get(test_); }
   std::span<const IndexedReader> files() const { return files_; }
+  /// Whether valid() is the whole part, once.
+  bool valid_is_whole() const { return valid_is_whole_; }
 
-  /// check_token_ids for all files; call it before the first step on one rank per node.
+  /// check_token_ids and check_fingerprint for all files; call it before the first step on one rank per node.
   void check_vocabulary(int64_t vocabulary_size, int32_t threads = 1) const;
 
   /// A few lines for the log.
@@ -127,6 +134,7 @@ class Datasets {
   std::optional<TokenDataset> train_;
   std::optional<TokenDataset> valid_;
   std::optional<TokenDataset> test_;
+  bool valid_is_whole_ = false;
 };
 
 }  // namespace braid::data

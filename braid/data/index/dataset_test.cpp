@@ -196,6 +196,34 @@ TEST_F(Dataset, ShortLastSamplesArePaddedAndCounted) {
   EXPECT_THROW(sample(dataset, -1), InternalError);
 }
 
+TEST_F(Dataset, ASmallValidationPartOfOneFileIsWholeAndOnce) {
+  const std::string a = write_file("a", 50, 0);
+  write_file("b", 50, 1000);
+  const auto open = [&](const std::string& input, int64_t whole_valid_tokens) {
+    return Datasets({.input_dir = input,
+                     .split = "80,20,0",
+                     .sequence_length = 7,
+                     .valid_samples = 1000,
+                     .whole_valid_tokens = whole_valid_tokens});
+  };
+  const Datasets once = open(a, 1'000'000);
+  ASSERT_TRUE(once.valid_is_whole());
+  const int64_t tokens = once.valid()->part_tokens();
+  int64_t part = 0;
+  for (int64_t d = 40; d < 50; ++d) part += once.files().front().sequence_length(d);
+  EXPECT_EQ(tokens, part);
+  int64_t labels = 0;
+  std::vector<int64_t> sample(8);
+  for (int64_t i = 0; i < once.valid()->size(); ++i) labels += once.valid()->sample(i, sample);
+  EXPECT_EQ(labels, tokens - 1) << "all but the first, which nothing predicts";
+
+  EXPECT_TRUE(open(a, tokens).valid_is_whole());
+  EXPECT_FALSE(open(a, tokens - 1).valid_is_whole());
+  EXPECT_GE(open(a, tokens - 1).valid()->size(), 1000);
+  EXPECT_FALSE(open("1 " + a + " 1 " + folder_.file("b"), 1'000'000).valid_is_whole())
+      << "a mixture has weights";
+}
+
 TEST_F(Dataset, AnEmptyPartIsRejectedWithTheCounts) {
   write_file("a", 100, 0);
   const DatasetsOptions options{.input_dir = folder_.file("a"), .sequence_length = 4, .test_samples = 1};
