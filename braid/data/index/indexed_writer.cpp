@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/base/failure.h"
 #include "braid/base/fingerprint.h"
 #include "braid/data/index/indexed_file.h"
 #include "braid/data/index/numpy_random.h"
@@ -18,7 +19,8 @@ namespace {
 void rename_file(const std::string& from, const std::string& to) {
   std::error_code error;
   std::filesystem::rename(from, to, error);
-  require<DataError>(!error, to, ": cannot be created by renaming: ", error.message());
+  require<OutputError>(!error, to, ": cannot be created by renaming: ", error.message(), "; ",
+                       write_remedy(error.value()));
 }
 
 }  // namespace
@@ -169,9 +171,11 @@ void IndexedWriter::finish(std::optional<DataRecord> record) {
   // of another file.
   std::error_code error;
   std::filesystem::remove(prefix_ + ".idx", error);
-  require<DataError>(!error, prefix_, ".idx: the old file cannot be removed: ", error.message());
+  require<OutputError>(!error, prefix_, ".idx: the old file cannot be removed: ", error.message(), "; ",
+                       write_remedy(error.value()));
   std::filesystem::remove(record_path(prefix_), error);
-  require<DataError>(!error, record_path(prefix_), ": the old file cannot be removed: ", error.message());
+  require<OutputError>(!error, record_path(prefix_), ": the old file cannot be removed: ", error.message(),
+                       "; ", write_remedy(error.value()));
   rename_file(bin + ".partial", bin);
   if (record) rename_file(partial_record, record_path(prefix_));
   rename_file(idx.path(), prefix_ + ".idx");
