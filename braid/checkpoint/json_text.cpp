@@ -2,17 +2,6 @@
 
 namespace braid::checkpoint {
 
-std::string printable(std::string_view text) {
-  constexpr size_t kLongest = 120;
-  std::string result = "\"";
-  for (const char c : text.substr(0, kLongest)) {
-    const auto byte = static_cast<unsigned char>(c);
-    result += byte < 0x20 || byte == 0x7f ? '?' : c;
-  }
-  result += text.size() > kLongest ? "...\"" : "\"";
-  return result;
-}
-
 std::string json_string(std::string_view text) {
   try {
     return nlohmann::json(std::string(text)).dump();

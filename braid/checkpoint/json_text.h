@@ -7,11 +7,9 @@
 #include <string_view>
 
 #include "braid/base/error.h"
+#include "braid/base/printable.h"
 
 namespace braid::checkpoint {
-
-/// `text` in quotes for an error message: at most 120 bytes, control characters replaced by '?'.
-std::string printable(std::string_view text);
 
 /// `text` as a JSON string. Throws InternalError if it is not UTF-8.
 std::string json_string(std::string_view text);

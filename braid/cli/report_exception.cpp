@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/base/printable.h"
 #include "braid/cli/run.h"
 
 namespace braid::cli {
@@ -54,7 +55,7 @@ int report_exception(std::string_view who, std::ostream& err) {
   while (sentence.ends_with('\n')) sentence.remove_suffix(1);
   // Some messages start with the command's name: "braid launch has nothing to run".
   if (!sentence.starts_with(who) || !sentence.substr(who.size()).starts_with(' ')) err << who << ": ";
-  err << sentence;
+  err << escaped_lines(sentence);
   if (failure.is_out_of_memory) err << "; " << memory_remedy(who);
   err << "\n" << std::flush;
   return failure.exit_code;

@@ -48,7 +48,8 @@ class LineCountingIterator {
 // closing quote, so the number of lines read is the key's.
 class TreeBuilder : public nlohmann::json_sax<json> {
  public:
-  TreeBuilder(std::string_view file_name, const size_t& line) : file_name_(file_name), line_(line) {}
+  TreeBuilder(std::string_view text, std::string_view file_name, const size_t& line)
+      : text_(text), file_name_(file_name), line_(line) {}
 
   FileValue take() { return std::move(root_); }
 
@@ -75,7 +76,7 @@ class TreeBuilder : public nlohmann::json_sax<json> {
     return true;
   }
   bool parse_error(size_t, const std::string&, const json::exception& error) override {
-    throw ConfigError(cat(file_name_, " is not valid JSON: ", json_error_text(error)));
+    throw ConfigError(cat(file_name_, " is not valid JSON: ", json_error_text(text_, error)));
   }
 
  private:
@@ -106,6 +107,7 @@ class TreeBuilder : public nlohmann::json_sax<json> {
     return true;
   }
 
+  std::string_view text_;
   std::string_view file_name_;
   const size_t& line_;
   FileValue root_;
@@ -128,7 +130,7 @@ FileValue read_file_value(const std::string& path) {
 
 FileValue parse_json_value(std::string_view text, std::string_view file_name) {
   size_t line = 1;
-  TreeBuilder tree(file_name, line);
+  TreeBuilder tree(text, file_name, line);
   json::sax_parse(LineCountingIterator(text.data(), &line),
                   LineCountingIterator(text.data() + text.size(), &line), &tree);
   return tree.take();

@@ -8,31 +8,23 @@
 #include <string_view>
 
 #include "braid/base/error.h"
+#include "braid/base/printable.h"
 
 namespace braid::config {
 
-/// The library's message without its error identifier, which it begins with in brackets.
-inline std::string json_error_text(const nlohmann::json::exception& error) {
-  std::string_view what = error.what();
-  if (const size_t end = what.find("] "); what.starts_with('[') && end != what.npos)
-    what.remove_prefix(end + 2);
-  return std::string(what);
-}
+/// Where and why `text` is not valid JSON, for the error with which the library rejected it: "line 2, column
+/// 18: unexpected "}"".
+std::string json_error_text(std::string_view text, const nlohmann::json::exception& error);
 
-/// The value of `text`. Throws ConfigError with the position and `file_name`.
-inline nlohmann::json parse_json(std::string_view text, std::string_view file_name) {
-  try {
-    return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::exception& error) {
-    throw ConfigError(cat(file_name, " is not valid JSON: ", json_error_text(error)));
-  }
-}
+/// The value of `text`. Throws ConfigError with the position and `file_name` if it is not valid JSON or an
+/// object has a key twice.
+nlohmann::json parse_json(std::string_view text, std::string_view file_name);
 
 /// `value` as JSON text on one line, truncated to 80 bytes, for messages.
 inline std::string json_text(const nlohmann::json& value) {
   std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   if (text.size() > 80) text = text.substr(0, 77) + "...";
-  return text;
+  return escaped(text);
 }
 
 /// `value` as a whole number (2 or 2.0), or nothing if it is not one.

@@ -126,7 +126,7 @@ TEST(ModelConfigJson, RejectsUnsupportedSettingsAndInvalidText) {
       {R"({"model_type": "llama", "num_attention_heads": 0})",
        "m/config.json: num_attention_heads must be between"},
       {R"([1, 2])", "m/config.json must be an object, got [1,2]"},
-      {"{\"model_type\":\n \"llama\",}", "m/config.json is not valid JSON: parse error at line 2"},
+      {"{\"model_type\":\n \"llama\",}", "m/config.json is not valid JSON: line 2, column 10: unexpected \"}\""},
       {"", "m/config.json is not valid JSON"},
       {std::string(100000, '['), "m/config.json is not valid JSON"},
       {"{\"model_type\": \"\xff\"}", "m/config.json is not valid JSON"},

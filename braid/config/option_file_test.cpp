@@ -65,10 +65,10 @@ TEST(OptionFile, JsonErrors) {
       {"{\"a\": null}", "r.json:1: a has no value; omit it to keep the default"},
       {"{\"a\": 1,\n\"a\": 2}", "r.json:2: a is given twice; keep one"},
       {"[1]", "r.json:1: expected names and values, as in name: value, got a list"},
-      {"{\"a\": 1,}", "r.json is not valid JSON: parse error at line 1"},
-      {"", "r.json is not valid JSON"},
+      {"{\"a\": 1,}", "r.json is not valid JSON: line 1, column 9: unexpected \"}\""},
+      {"", "r.json is not valid JSON: it is empty"},
       {std::string(100000, '['), "r.json is nested deeper than 32 levels"},
-      {"{\"a\": [" + std::string(20000, '1') + "]}", "r.json is not valid JSON: number overflow"},
+      {"{\"a\": [" + std::string(20000, '1') + "]}", "r.json is not valid JSON: a number is too large"},
   };
   for (const auto& [text, message] : cases) {
     EXPECT_THAT(error_of([&, &text = text] { json_options(text); }), HasSubstr(message));

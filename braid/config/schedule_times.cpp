@@ -1,10 +1,10 @@
 #include "braid/config/schedule_times.h"
 
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
+#include "braid/config/json.h"
 #include "braid/config/text_file.h"
 #include "braid/schedule/workload.h"
 
@@ -15,7 +15,7 @@ using schedule::Seconds;
 
 schedule::Durations read_times(const std::string& path) {
   try {
-    const nlohmann::json json = nlohmann::json::parse(read_text_file(path));
+    const nlohmann::json json = parse_json(read_text_file(path), path);
     schedule::Durations durations = {.stages = {},
                                      .communication = Seconds(json.at("communication").get<double>())};
     for (const nlohmann::json& stage : json.at("stages")) {
@@ -29,9 +29,12 @@ schedule::Durations read_times(const std::string& path) {
       durations.stages.push_back(times);
     }
     return durations;
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const nlohmann::json::exception&) {  // a key that is missing or of another type
     throw ConfigError(
-        cat(path, " is not a file of stage times (as written by --profile_steps): ", error.what()));
+        cat(path,
+            " is not a file of stage times, as --profile_steps writes it: it needs the number "
+            "communication and the list stages, each with the numbers forward, backward_input and "
+            "backward_weight"));
   }
 }
 

@@ -45,8 +45,10 @@ TEST(ScheduleTimes, FilesReadBackExactly) {
 
 TEST(ScheduleTimes, RejectsOtherFiles) {
   const ScratchDirectory directory;
-  EXPECT_THAT(error_of("file:" + directory.write("a", "{}"), {}), HasSubstr("is not a file of stage times"));
-  EXPECT_THAT(error_of("file:" + directory.write("b", "F,I"), {}), HasSubstr("is not a file of stage times"));
+  EXPECT_THAT(error_of("file:" + directory.write("a", "{}"), {}),
+              HasSubstr("is not a file of stage times, as --profile_steps writes it: it needs the number"));
+  EXPECT_THAT(error_of("file:" + directory.write("b", "F,I"), {}),
+              HasSubstr("b is not valid JSON: line 1, column 1"));
   EXPECT_THAT(error_of("file:/no/such", {}), HasSubstr("/no/such"));
   EXPECT_THAT(error_of("1,2", {}), HasSubstr("--times must be 3 numbers"));
 }

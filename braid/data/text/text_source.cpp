@@ -7,6 +7,7 @@
 
 #include "braid/base/error.h"
 #include "braid/base/foreign_file.h"
+#include "braid/base/printable.h"
 #include "braid/base/text.h"
 #include "braid/data/text/text_source_utf8.h"
 
@@ -73,12 +74,11 @@ nlohmann::json parse_object(const std::string& text, const std::string& origin) 
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
-    constexpr size_t kMostBytes = 200;  // the message repeats the text being parsed
-    const std::string_view what = error.what();
-    const size_t colon = what.find(": ");
-    throw DataError(
-        cat(origin, ": not JSON, at byte ", error.byte, " of what begins there: ",
-            utf8_prefix(what.substr(colon == std::string_view::npos ? 0 : colon + 2), kMostBytes)));
+    constexpr size_t kMostBytes = 20;
+    const size_t at = error.byte == 0 ? 0 : error.byte - 1;
+    const std::string rest = text.substr(std::min(at, text.size()), kMostBytes);
+    throw DataError(cat(origin, ": not JSON, at byte ", error.byte, " of what begins there: ",
+                        rest.empty() ? "it ends too early" : "unexpected " + printable(rest)));
   }
 }
 

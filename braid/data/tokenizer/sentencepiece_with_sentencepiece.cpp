@@ -73,7 +73,8 @@ class SentencePieceTokenizer final : public Tokenizer {
   SentencePieceTokenizer(std::filesystem::path file, std::string_view model, WordCache cache)
       : file_(std::move(file)) {
     const auto status = processor_.LoadFromSerializedProto(model);
-    require<DataError>(status.ok(), file_.string(), " is not a SentencePiece model: ", status.ToString());
+    require<DataError>(status.ok(), file_.string(),
+                       " is not a SentencePiece model, or is damaged: copy or download it again");
     const auto normalisation = read_normalisation(model);
     if (!normalisation || normalisation->removes_spaces || !normalisation->escapes_spaces) return;
     dummy_prefix_ = normalisation->dummy_prefix;
@@ -120,7 +121,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     std::string text;
     const auto status = processor_.Decode(narrow_ids, &text);
     require<DataError>(status.ok(), file_.string(), " cannot decode ", counted(std::ssize(ids), "token"),
-                       ": ", status.ToString());
+                       ": is this the tokenizer that made them?");
     return text;
   }
 
@@ -183,7 +184,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     }
     std::vector<int> word_ids;
     const auto status = processor_.Encode(word, &word_ids);
-    require<DataError>(status.ok(), file_.string(), " cannot encode text: ", status.ToString());
+    require<DataError>(status.ok(), file_.string(), " cannot encode text: the model is damaged");
     if (is_cached) words.add(word, word_ids);
     ids.insert(ids.end(), word_ids.begin(), word_ids.end());
   }
@@ -271,7 +272,7 @@ std::string train_bpe(const std::vector<std::string>& lines, const BpeOptions& o
                           "; use more text or fewer pieces"));
   }
   throw ConfigError(cat("a tokenizer of ", options.pieces,
-                        " pieces cannot be trained: ", why.empty() ? status.ToString() : why));
+                        " pieces cannot be trained: ", why.empty() ? "SentencePiece gives no reason" : why));
 }
 
 }  // namespace braid::data
