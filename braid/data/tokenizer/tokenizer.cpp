@@ -1,6 +1,7 @@
 #include "braid/data/tokenizer/tokenizer.h"
 
 #include "braid/base/error.h"
+#include "braid/data/tokenizer/hf_tokenizer.h"
 #include "braid/data/tokenizer/sentencepiece.h"
 
 namespace braid::data {
@@ -50,6 +51,7 @@ constexpr std::string_view kForms =
 std::unique_ptr<Tokenizer> from_directory(const std::filesystem::path& directory) {
   const auto model = directory / "tokenizer.model";
   if (std::filesystem::is_regular_file(model)) return load_sentencepiece(model);
+  if (is_byte_tokenizer(directory)) return std::make_unique<ByteTokenizer>();
   require<ConfigError>(!std::filesystem::exists(directory / "tokenizer.json"), "tokenizer ",
                        directory.string(),
                        " has tokenizer.json but no tokenizer.model: a tokenizer.json is read by "

@@ -55,7 +55,7 @@ class Tokenizer {
 ///   byte                  ids 0 to 255 are the bytes, 256 ends a document; every text round-trips exactly
 ///   sentencepiece:FILE    a SentencePiece model
 ///   FILE                  a SentencePiece model whose name ends in ".model"
-///   DIR                   a directory with tokenizer.model
+///   DIR                   a directory with tokenizer.model, or an export with the byte tokenizer
 /// Throws ConfigError if `spec` is none of these or the file does not exist, DataError if the file is not a
 /// SentencePiece model.
 std::unique_ptr<Tokenizer> make_tokenizer(std::string_view spec);

@@ -1,74 +1,15 @@
 #include "braid/data/tokenizer/tokenizer_words.h"
 
+#include "braid/data/tokenizer/wire_reader.h"
+
 namespace braid::data {
 namespace {
 
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
 
-struct Field {
-  uint64_t number = 0;
-  uint64_t value = 0;      // of a varint
-  std::string_view bytes;  // of a length-delimited field
-};
-
-// Protocol buffers' wire format: varints, 4- and 8-byte numbers, and length-delimited bytes.
-class WireReader {
- public:
-  explicit WireReader(std::string_view bytes) : rest_(bytes) {}
-
-  bool at_end() const { return rest_.empty(); }
-
-  std::optional<Field> next() {
-    const auto key = varint();
-    if (!key) return std::nullopt;
-    Field field{.number = *key >> 3, .bytes = {}};
-    uint64_t length = 0;
-    switch (*key & 7) {
-      case 0: {
-        const auto value = varint();
-        if (!value) return std::nullopt;
-        field.value = *value;
-        return field;
-      }
-      case 1:
-        length = 8;
-        break;
-      case 2: {
-        const auto value = varint();
-        if (!value) return std::nullopt;
-        length = *value;
-        break;
-      }
-      case 5:
-        length = 4;
-        break;
-      default:
-        return std::nullopt;
-    }
-    if (length > rest_.size()) return std::nullopt;
-    field.bytes = rest_.substr(0, length);
-    rest_.remove_prefix(length);
-    return field;
-  }
-
- private:
-  std::optional<uint64_t> varint() {
-    uint64_t value = 0;
-    for (int shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
-      const auto byte = static_cast<unsigned char>(rest_.front());
-      rest_.remove_prefix(1);
-      value |= static_cast<uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return value;
-    }
-    return std::nullopt;
-  }
-
-  std::string_view rest_;
-};
-
 std::optional<Normalisation> parse_normalizer(std::string_view bytes) {
   Normalisation found;
-  WireReader reader(bytes);
+  wire::Reader reader(bytes);
   while (!reader.at_end()) {
     const auto field = reader.next();
     if (!field) return std::nullopt;
@@ -114,7 +55,7 @@ size_t word_end(std::string_view text, size_t begin, WordCuts cuts) {
 std::optional<Normalisation> read_normalisation(std::string_view model) {
   constexpr uint64_t kNormalizerSpec = 3;
   Normalisation found;
-  WireReader reader(model);
+  wire::Reader reader(model);
   while (!reader.at_end()) {
     const auto field = reader.next();
     if (!field) return std::nullopt;
