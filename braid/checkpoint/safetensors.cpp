@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
 #include "braid/checkpoint/json_text.h"
+#include "braid/checkpoint/unfit_value.h"
 
 namespace braid::checkpoint {
 namespace {
@@ -142,8 +144,31 @@ void SafetensorsReader::read_into(const tensor::TensorSlice& slice, const at::Te
   // Bytes other than 0 and 1 are not valid bools; bools are read as bytes and compared, so that damaged files
   // are harmless.
   const bool boolean = *type == at::kBool;
+  // `begin_bytes`: the place of the first byte in the tensor.
+  const auto check = [&](std::span<const std::byte> bytes, int64_t begin_bytes) {
+    const auto unfit = first_unfit_value(bytes, *type, wanted);
+    if (!unfit) return;
+    int64_t rest = unfit->index + begin_bytes / dtype_bytes(found.dtype).value();
+    std::vector<int64_t> place(found.shape.size());
+    for (size_t i = place.size(); i-- > 0; rest /= found.shape[i]) place[i] = rest % found.shape[i];
+    require<DataError>(!std::isfinite(unfit->value), what, " has ", to_text(unfit->value), " at ",
+                       at::IntArrayRef(place), ", which ",
+                       wanted == at::kHalf ? "float16" : "the dtype asked for",
+                       " cannot hold; train in bfloat16 or float32 instead");
+    throw DataError(cat(what, " has ", to_text(unfit->value), " at ", at::IntArrayRef(place),
+                        ", which is no weight; the file is damaged, or the run that wrote it diverged: use "
+                        "another copy or an earlier export"));
+  };
   if (same && !boolean) {
-    file_.read(start_bytes, writable_bytes(destination));
+    constexpr size_t kBlockBytes = 1 << 20;  // checked while it is in the cache
+    std::span<std::byte> rest = writable_bytes(destination);
+    for (int64_t done = 0; !rest.empty();) {
+      const std::span<std::byte> block = rest.first(std::min(kBlockBytes, rest.size()));
+      file_.read(start_bytes + done, block);
+      check(block, rows.begin * row_bytes + done);
+      done += static_cast<int64_t>(block.size());
+      rest = rest.subspan(block.size());
+    }
     return;
   }
   const at::Tensor target = sizes.empty() ? destination.unsqueeze(0) : destination;
@@ -156,6 +181,7 @@ void SafetensorsReader::read_into(const tensor::TensorSlice& slice, const at::Te
     const int64_t count = std::min(block_rows, rows.size() - row);
     at::Tensor block = staging.narrow(0, 0, count);
     file_.read(start_bytes + row * row_bytes, writable_bytes(block));
+    check(writable_bytes(block), (rows.begin + row) * row_bytes);
     for (size_t i = 1; i < slice.part.size(); ++i) {
       block = block.narrow(static_cast<int64_t>(i), slice.part[i].begin, slice.part[i].size());
     }

@@ -35,7 +35,8 @@ class SafetensorsReader {
   const TensorEntry& entry(std::string_view name) const;
 
   /// A copy of the tensor on the CPU, in the file's dtype. Throws DataError if there is no such tensor, braid
-  /// does not support its dtype (F8, U16, ...), or the file cannot be read.
+  /// does not support its dtype (F8, U16, ...), it has a value that is NaN or infinite, or the file cannot be
+  /// read.
   at::Tensor tensor(std::string_view name) const;
 
   /// Fills `destination` with the slice's part of the tensor that it names. `destination` must have the sizes
@@ -44,7 +45,8 @@ class SafetensorsReader {
   /// rows (of the first dimension) in which the part lies; needs at most 16 MiB (or one row) of additional
   /// memory. Not recorded by autograd. Throws ShapeError if the file's tensor has other sizes than the
   /// slice's whole, or if sizes or dtype do not match; DataError as tensor() does (`destination` may then be
-  /// partly filled).
+  /// partly filled), and for a value that is NaN, infinite or too large for the destination's dtype, with its
+  /// place in the tensor.
   void read_into(const tensor::TensorSlice& slice, const at::Tensor& destination) const;
 
   /// The same for the whole tensor.

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "braid/base/error.h"
@@ -292,6 +293,37 @@ TEST(SafetensorsDamage, AFileTruncatedWhileOpenCausesAnErrorNotASignal) {
   const SafetensorsReader reader(directory / "a");
   std::filesystem::resize_file(directory / "a", 1000);
   EXPECT_THAT(message_of<DataError>([&] { reader.tensor("t"); }), HasSubstr("ends at byte 1000"));
+}
+
+// Files are read in blocks, in the destination's dtype or through a buffer, from the slice's first row on.
+TEST(SafetensorsValues, ThatAreNoWeightsAreNamedWithTheirPlace) {
+  const ScratchDirectory directory;
+  constexpr int64_t kRows = 9;
+  constexpr int64_t kColumns = 600'000;
+  at::Tensor values = at::ones({kRows, kColumns});
+  values[7][599'999] = std::nan("");
+  write_safetensors(directory / "a", std::vector<NamedTensor>{{"w", values}}, {});
+  const SafetensorsReader reader(directory / "a");
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    for (const int64_t first : {0, 5}) {
+      const TensorSlice slice = {
+          .name = "w", .whole = {kRows, kColumns}, .part = {{first, kRows}, {0, kColumns}}};
+      const at::Tensor destination = at::empty({kRows - first, kColumns}, dtype);
+      EXPECT_THAT(message_of<DataError>([&] { reader.read_into(slice, destination); }),
+                  HasSubstr("a: tensor \"w\" has nan at [7, 599999], which is no weight"));
+    }
+  }
+  const TensorSlice before = {.name = "w", .whole = {kRows, kColumns}, .part = {{0, 7}, {0, kColumns}}};
+  EXPECT_NO_THROW(reader.read_into(before, at::empty({7, kColumns})));
+}
+
+TEST(SafetensorsValues, ThatAHalfCannotHoldAreNamed) {
+  const ScratchDirectory directory;
+  write_safetensors(directory / "a", std::vector<NamedTensor>{{"w", at::tensor({1.0F, 70000.0F})}}, {});
+  const SafetensorsReader reader(directory / "a");
+  EXPECT_NO_THROW(reader.read_into("w", at::empty({2}, at::kBFloat16)));
+  EXPECT_THAT(message_of<DataError>([&] { reader.read_into("w", at::empty({2}, at::kHalf)); }),
+              HasSubstr("has 70000 at [1], which float16 cannot hold"));
 }
 
 }  // namespace
