@@ -108,7 +108,7 @@ class Export(unittest.TestCase):
                               "--temperature", 0)
         model, _ = load(directory)
         tokens = model.generate(torch.tensor([list(prompt)]), do_sample=False, max_new_tokens=40, pad_token_id=0)[0].tolist()
-        self.assertEqual(text, bytes(token for token in tokens if token < END_OF_TEXT) + b"\n")
+        self.assertEqual(text, hf_braid.displayed(bytes(token for token in tokens if token < END_OF_TEXT)) + b"\n")
 
 
 class Training(unittest.TestCase):

@@ -1,6 +1,7 @@
 #include "braid/checkpoint/hf_directory.h"
 
 #include <algorithm>
+#include <array>
 #include <iomanip>
 #include <set>
 #include <sstream>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/base/foreign_file.h"
 #include "braid/base/text.h"
 #include "braid/checkpoint/file.h"
 #include "braid/checkpoint/hf_index.h"
@@ -22,6 +24,11 @@ bool is_recomputed_tensor(const std::string& name) { return name.ends_with("rota
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 constexpr int64_t kMaxIndexBytes = 100'000'000;
+
+constexpr std::array<std::string_view, 10> kSideFiles = {
+    "tokenizer.model",   "tokenizer.json",        "tokenizer_config.json", "special_tokens_map.json",
+    "added_tokens.json", "chat_template.json",    "chat_template.jinja",   "vocab.json",
+    "merges.txt",        "generation_config.json"};
 
 bool file_exists(const std::filesystem::path& path) {
   std::error_code ignored;  // an inaccessible file counts as absent
@@ -77,9 +84,23 @@ void remove_weights(const std::filesystem::path& directory, const std::set<std::
   throw DataError(cat(path, ": has neither ", kSingleFile, " nor ", kIndexFile, "; check the path"));
 }
 
+// PyTorch's files, and those of MLX, which keep its order of dimensions, say so or say nothing. PaddlePaddle,
+// TensorFlow and Flax store the matrices of linear layers transposed: a square one would be read wrongly.
+void require_pytorch_order(const SafetensorsReader& file) {
+  const auto format = file.metadata().find("format");
+  if (format == file.metadata().end() || format->second == "pt" || format->second == "mlx") return;
+  throw DataError(cat(file.path().string(), ": is of the format ", printable(format->second),
+                      " (in its metadata), not of PyTorch's, \"pt\", and may store matrices transposed; "
+                      "convert it with the tools of the program that wrote it"));
+}
+
 }  // namespace
 
 HfWeights::HfWeights(const std::filesystem::path& directory) : directory_(directory) {
+  require<DataError>(
+      !file_exists(directory / "adapter_config.json"), directory.string(),
+      ": has an adapter beside the model (adapter_config.json), which changes what it computes and "
+      "which braid does not read; merge it into the weights, or remove its files");
   const bool single = file_exists(directory / kSingleFile);
   const bool sharded = file_exists(directory / kIndexFile);
   require<DataError>(!single || !sharded, directory.string(), ": has both ", kSingleFile, " and ", kIndexFile,
@@ -87,6 +108,7 @@ HfWeights::HfWeights(const std::filesystem::path& directory) : directory_(direct
   if (sharded) {
     open_shards(directory / kIndexFile);
   } else if (single) {
+    reject_foreign_file(directory / kSingleFile, FileFormat::kSafetensors);
     files_.emplace_back(directory / kSingleFile);
     for (const TensorEntry& entry : files_.front().entries()) {
       if (!is_recomputed_tensor(entry.name)) file_of_.emplace(entry.name, 0);
@@ -94,9 +116,11 @@ HfWeights::HfWeights(const std::filesystem::path& directory) : directory_(direct
   } else {
     throw_no_weights(directory);
   }
+  for (const SafetensorsReader& file : files_) require_pytorch_order(file);
 }
 
 void HfWeights::open_shards(const std::filesystem::path& index) {
+  reject_foreign_file(index, FileFormat::kJson);
   const WeightMap map = parse_hf_index(read_text(index, kMaxIndexBytes), index.string());
   std::map<std::string, size_t> position;
   for (const auto& [tensor, shard] : map) {
@@ -104,6 +128,7 @@ void HfWeights::open_shards(const std::filesystem::path& index) {
     if (is_new) {
       require<DataError>(file_exists(directory_ / shard), index.string(), ": names the shard ",
                          printable(shard), ", which is not in the directory; download or copy it too");
+      reject_foreign_file(directory_ / shard, FileFormat::kSafetensors);
       files_.emplace_back(directory_ / shard);
     }
     require<DataError>(files_[found->second].contains(tensor), index.string(), ": lists ", printable(tensor),
@@ -139,6 +164,14 @@ const SafetensorsReader& HfWeights::reader(const std::string& name) const {
 
 std::vector<int64_t> HfWeights::shape(const std::string& name) const {
   return reader(name).entry(name).shape;
+}
+
+const std::filesystem::path& HfWeights::file(const std::string& name) const { return reader(name).path(); }
+
+std::set<std::string> HfWeights::dtypes() const {
+  std::set<std::string> result;
+  for (const auto& [name, file] : file_of_) result.insert(files_[file].entry(name).dtype);
+  return result;
 }
 
 void HfWeights::read_into(const tensor::TensorSlice& slice, const at::Tensor& destination) const {
@@ -194,9 +227,20 @@ std::string shard_name(int index, int count) {
   return name.str();
 }
 
+std::span<const std::string_view> side_file_names() { return kSideFiles; }
+
 void begin_hf_export(const std::filesystem::path& directory) {
   make_directory(directory);
   remove_weights(directory, {});
+  remove_file(directory / "config.json");
+  for (const std::string_view name : kSideFiles) remove_file(directory / name);
+}
+
+void remove_hf_export(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(directory, ignored)) return;
+  begin_hf_export(directory);
+  if (std::filesystem::is_empty(directory, ignored)) std::filesystem::remove(directory, ignored);
 }
 
 void write_hf_shard(const std::filesystem::path& directory, int index, int count,

@@ -168,19 +168,48 @@ TEST(HfDirectory, WritesTheIndexAndMetadataOfHuggingFace) {
 TEST(HfDirectory, AnEarlierExportIsRemoved) {
   const ScratchDirectory directory;
   const std::vector<NamedTensor> a = {named("a", 1), named("b", 1)};
-  write_bytes(directory / "config.json", "{}");
+  write_bytes(directory / "README.md", "kept");
   write_bytes(directory / "model-of-mine.safetensors", "not part of an export");
   write_bytes(directory / "model-00007-of-00009.safetensors.partial", "left by a killed run");
   for (const int ranks : {3, 1, 2, 1, 3, 2}) {
     std::vector<std::vector<NamedTensor>> parts;
     for (int rank = 0; rank < ranks; ++rank) parts.push_back({named(cat("t", rank), ranks)});
+    for (const char* stale : {"config.json", "tokenizer.model", "tokenizer.json", "generation_config.json"})
+      write_bytes(directory / stale, "of another model");
     export_model(directory.path(), parts);
-    std::vector<std::string> wanted = {"config.json", "model-of-mine.safetensors"};
+    std::vector<std::string> wanted = {"README.md", "model-of-mine.safetensors"};
     for (int rank = 0; rank < ranks; ++rank) wanted.push_back(shard_name(rank, ranks));
     if (ranks > 1) wanted.push_back(kIndex);
     EXPECT_THAT(files_of(directory), testing::UnorderedElementsAreArray(wanted));
     EXPECT_EQ(value_of(HfWeights(directory.path()), cat("t", ranks - 1)), ranks);
   }
+}
+
+TEST(HfDirectory, ARemovedExportLeavesWhatIsNotPartOfIt) {
+  const ScratchDirectory directory;
+  remove_hf_export(directory / "none");
+  export_model(directory / "whole", {{named("a", 1)}});
+  remove_hf_export(directory / "whole");
+  EXPECT_FALSE(std::filesystem::exists(directory / "whole"));
+  export_model(directory / "mixed", {{named("a", 1)}});
+  write_bytes(directory / "mixed/notes.txt", "mine");
+  remove_hf_export(directory / "mixed");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory / "mixed"), {}), 1);
+}
+
+TEST(HfDirectory, FilesForOtherProgramsAndAdaptersAreRejected) {
+  const ScratchDirectory directory;
+  for (const char* format : {"pt", "mlx"}) {
+    write_safetensors(directory / "model.safetensors", std::vector<NamedTensor>{named("a", 1)},
+                      {{"format", format}});
+    EXPECT_NO_THROW(HfWeights(directory.path()));
+  }
+  write_bytes(directory / "adapter_config.json", "{}");
+  EXPECT_THAT(error_of(directory.path()), HasSubstr("has an adapter beside the model"));
+  std::filesystem::remove(directory / "adapter_config.json");
+  write_safetensors(directory / "model.safetensors", std::vector<NamedTensor>{named("a", 1)},
+                    {{"format", "tf"}});
+  EXPECT_THAT(error_of(directory.path()), HasSubstr("is of the format \"tf\""));
 }
 
 TEST(HfDirectory, WritingTheIndexAlsoRemovesStaleFiles) {
@@ -256,7 +285,7 @@ TEST_F(DamagedHfDirectory, IndexesThatDoNotMatchTheShardsAreRejected) {
   EXPECT_THAT(error_of_map(R"({"a":"x.safetensors"},"deep":)" + std::string(100'000, '[')),
               HasSubstr("nested more than 32"));
   write_bytes(directory_ / kIndex, "");
-  EXPECT_THAT(error_of(directory_.path()), HasSubstr("does not begin with '{'"));
+  EXPECT_THAT(error_of(directory_.path()), HasSubstr("is an empty file"));
 }
 
 TEST_F(DamagedHfDirectory, TensorsMissingFromTheIndexAreReported) {

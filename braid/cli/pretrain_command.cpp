@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <ctime>
@@ -10,13 +11,17 @@
 #include <mutex>
 
 #include "braid/base/error.h"
+#include "braid/base/printable.h"
 #include "braid/base/text.h"
+#include "braid/cli/export_files.h"
 #include "braid/cli/progress_bar.h"
 #include "braid/cli/version.h"
 #include "braid/comm/store.h"
 #include "braid/comm/world.h"
 #include "braid/config/pretrain.h"
 #include "braid/config/pretrain_table.h"
+#include "braid/config/resolve_model.h"
+#include "braid/data/index/data_record.h"
 #include "braid/data/tokenizer/tokenizer.h"
 #include "braid/data/tokenizer_identity.h"
 #include "braid/model/llama.h"
@@ -82,7 +87,7 @@ class Log {
   /// From any thread.
   void line(const std::string& text) {
     const std::lock_guard lock(mutex_);
-    const std::string whole = cat(log_prefix(), text, "\n");
+    const std::string whole = cat(log_prefix(), escaped(text), "\n");
     if (bar_) {
       bar_->print(whole);
     } else {
@@ -115,10 +120,12 @@ std::string fingerprint(const config::PretrainOptions& options, const config::Mo
 void prepare_output(const config::PretrainOptions& options) {
   const fs::path output(options.output_dir);
   std::error_code error;
-  require<ConfigError>(options.overwrite_output_dir || !fs::exists(output / "metrics.jsonl", error),
-                       "--output_dir ", options.output_dir,
-                       " holds an earlier run (metrics.jsonl): name another directory, or give "
-                       "--overwrite_output_dir 1 to replace it");
+  for (const char* file :
+       {"metrics.jsonl", "hf/config.json", "hf/model.safetensors", "hf/model.safetensors.index.json"}) {
+    require<ConfigError>(options.overwrite_output_dir || !fs::exists(output / file, error), "--output_dir ",
+                         printable(options.output_dir), " holds an earlier run (", file,
+                         "): name another directory, or give --overwrite_output_dir 1 to replace it");
+  }
   fs::create_directories(output, error);
   require<OutputError>(!error, "--output_dir ", options.output_dir, " cannot be created: ", error.message(),
                        "; ", write_remedy(error.value()));
@@ -130,14 +137,40 @@ void set_threads(const CommandContext& context, const config::PretrainOptions& o
   at::set_num_threads(static_cast<int>(threads));
 }
 
-/// Puts the tokenizer beside the exported model, so that the directory is whole.
-void export_tokenizer(const data::Tokenizer* tokenizer, const config::PretrainOptions& options) {
-  if (tokenizer == nullptr || !tokenizer->file() || !options.do_train || options.skip_export) return;
+/// Whether the weights are random or loaded.
+std::string weights_text(const config::PretrainOptions& options) {
+  if (options.continue_training)
+    return cat("weights: loaded from ", options.model_name_or_path, " (--continue_training 1)");
+  std::error_code ignored;
+  const bool has_weights =
+      fs::exists(fs::path(options.model_name_or_path) / "model.safetensors", ignored) ||
+      fs::exists(fs::path(options.model_name_or_path) / "model.safetensors.index.json", ignored);
+  return cat("weights: random, from --seed ", options.seed,
+             has_weights ? cat("; those in ", options.model_name_or_path,
+                               " are not used (--continue_training 1 loads them)")
+                         : "");
+}
+
+/// Whether `path` is `directory` or lies in it.
+bool is_within(const fs::path& path, const fs::path& directory) {
   std::error_code error;
-  fs::copy_file(*tokenizer->file(), fs::path(options.output_dir) / "hf" / "tokenizer.model",
-                fs::copy_options::overwrite_existing, error);
-  require<OutputError>(!error, "cannot copy ", tokenizer->file()->string(), " to ", options.output_dir,
-                       "/hf: ", error.message(), "; ", write_remedy(error.value()));
+  const fs::path inner = fs::weakly_canonical(path, error);
+  const fs::path outer = fs::weakly_canonical(directory, error);
+  const auto [in, out] = std::mismatch(inner.begin(), inner.end(), outer.begin(), outer.end());
+  return !error && out == outer.end();
+}
+
+/// A run that replaces an earlier one must not need what it replaces: a failure would leave neither.
+void require_sources_elsewhere(const config::PretrainOptions& options, const data::Tokenizer* tokenizer) {
+  const fs::path replaced = fs::path(options.output_dir) / "hf";
+  const auto check = [&](const char* name, const fs::path& source) {
+    std::error_code ignored;
+    require<ConfigError>(!fs::exists(source, ignored) || !is_within(source, replaced), name, " ",
+                         printable(source.string()), " is part of the earlier run that --output_dir ",
+                         printable(options.output_dir), " replaces: name another --output_dir");
+  };
+  check("--model_name_or_path", options.model_name_or_path);
+  if (tokenizer != nullptr && tokenizer->file()) check("--tokenizer_name_or_path", *tokenizer->file());
 }
 
 /// The tokenizer that the options name, or null.
@@ -146,22 +179,28 @@ std::unique_ptr<data::Tokenizer> make_tokenizer(const config::PretrainOptions& o
   return data::make_tokenizer(*options.tokenizer_name_or_path);
 }
 
-config::ModelConfig model_of(const config::PretrainOptions& options, const data::Tokenizer* tokenizer) {
-  return config::resolve_model(options,
-                               tokenizer ? std::optional(tokenizer->vocabulary_size()) : std::nullopt);
+/// The model to train; what was changed in it is added to `notes`.
+config::ModelConfig model_of(const config::PretrainOptions& options, const data::Tokenizer* tokenizer,
+                             std::vector<std::string>& notes) {
+  std::optional<config::TokenizerIds> ids;
+  if (tokenizer != nullptr)
+    ids = {.pieces = tokenizer->vocabulary_size(), .bos = tokenizer->bos_id(), .eos = tokenizer->eos_id()};
+  return config::resolve_model(options, ids, &notes);
 }
 
 void print_plan(const CommandContext& context, const config::PretrainCommand& command) {
   const std::unique_ptr<data::Tokenizer> tokenizer = make_tokenizer(command.options);
-  for (const std::string& note : command.notes) context.err << note << "\n";
+  std::vector<std::string> notes = command.notes;
+  const config::ModelConfig model = model_of(command.options, tokenizer.get(), notes);
+  for (const std::string& note : notes) context.err << escaped(note) << "\n";
   config::TrainingOptions training = command.run.training;
   if (training.max_steps < 1) {  // what is planned is a training, however long
     training.max_steps = 1;
     training.learning_rate = {};
   }
-  const train::RunPlan plan = train::make_run_plan(
-      command.run.strategy, training, model::llama_spec(model_of(command.options, tokenizer.get())), {},
-      command.run.device == config::Device::kCpu ? c10::kCPU : c10::kCUDA);
+  const train::RunPlan plan =
+      train::make_run_plan(command.run.strategy, training, model::llama_spec(model), {},
+                           command.run.device == config::Device::kCpu ? c10::kCPU : c10::kCUDA);
   if (command.options.dry_run == "json") {
     context.out << train::plan_json(plan) << "\n";
     return;
@@ -176,14 +215,22 @@ void print_plan(const CommandContext& context, const config::PretrainCommand& co
 int train(const CommandContext& context, const comm::World& world, const config::PretrainCommand& command) {
   const config::PretrainOptions& options = command.options;
   const std::unique_ptr<data::Tokenizer> tokenizer = make_tokenizer(options);
-  const config::ModelConfig model = model_of(options, tokenizer.get());
   std::vector<std::string> notes = command.notes;
+  const config::ModelConfig model = model_of(options, tokenizer.get(), notes);
+  std::optional<bool> documents_begin_with_bos;
   if (command.run.input_dir) {
     const auto more = data::check_tokenizer_of_input(*command.run.input_dir, tokenizer.get());
     notes.insert(notes.end(), more.begin(), more.end());
+    documents_begin_with_bos = data::add_bos_of(*command.run.input_dir);
   }
   if (options.device != "cpu") tensor::memory_stats(c10::Device(c10::kCUDA, 0));  // throws without CUDA
+  require_sources_elsewhere(options, tokenizer.get());
   prepare_output(options);
+  notes.push_back(weights_text(options));
+  if (!model.other_keys.empty()) notes.push_back(config::other_keys_text(model));
+  std::vector<checkpoint::SideFile> side_files;
+  if (world.rank == 0 && command.run.exports_model)
+    side_files = export_files(options, tokenizer.get(), model, documents_begin_with_bos, notes);
   set_threads(context, options);
   tensor::install_cpu_allocator();
 
@@ -199,6 +246,8 @@ int train(const CommandContext& context, const comm::World& world, const config:
   const train::PretrainSummary summary =
       train::pretrain({.options = command.run,
                        .model = model,
+                       .side_files = std::move(side_files),
+                       .replaces_earlier_run = options.overwrite_output_dir,
                        .world = world,
                        .store = store,
                        .gloo_interface = lookup(context, "GLOO_SOCKET_IFNAME").value_or(""),
@@ -206,7 +255,6 @@ int train(const CommandContext& context, const comm::World& world, const config:
                                     .step = [&](const report::StepMetrics& step,
                                                 int64_t max_steps) { log.step(step, max_steps); }},
                        .stop_requested = [] { return StopSignals::seen(); }});
-  if (world.rank == 0) export_tokenizer(tokenizer.get(), options);
   if (summary.stopped)
     log.line(cat("stopped by a signal after step ", summary.steps, " of ", options.max_steps));
   return 0;

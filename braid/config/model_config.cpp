@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/base/printable.h"
 #include "braid/base/text.h"
 
 namespace braid::config {
@@ -80,11 +81,32 @@ void validate(const ModelConfig& config) {
   require<ConfigError>(std::isfinite(config.rope_theta) && config.rope_theta > 1,
                        "rope_theta must be greater than 1, got ", to_text(config.rope_theta));
   validate(config.rope_scaling);
-  require<ConfigError>(config.bos_token_id.value_or(0) >= 0, "bos_token_id must not be negative, got ",
-                       config.bos_token_id.value_or(0));
-  for (const int64_t id : config.eos_token_id) {
-    require<ConfigError>(id >= 0, "eos_token_id must not be negative, got ", id);
-  }
+  const auto check_id = [&](const char* name, std::optional<int64_t> id) {
+    require<ConfigError>(!id || *id >= 0, name, " must not be negative, got ", id.value_or(0));
+    require<ConfigError>(!id || *id < config.vocab_size, name, " ", id.value_or(0),
+                         " is outside the vocabulary of ", config.vocab_size,
+                         " (vocab_size), whose ids are 0 to ", config.vocab_size - 1);
+  };
+  check_id("bos_token_id", config.bos_token_id);
+  for (const int64_t id : config.eos_token_id) check_id("eos_token_id", id);
+  check_id("pad_token_id", config.pad_token_id);
+  require<ConfigError>(config.sliding_window.value_or(1) >= 1, "sliding_window must be at least 1, got ",
+                       config.sliding_window.value_or(0));
+}
+
+void require_full_attention(const ModelConfig& config, int64_t tokens) {
+  require<ConfigError>(config.sliding_window.value_or(tokens) >= tokens, "sliding_window is ",
+                       config.sliding_window.value_or(0), ", but sequences have up to ",
+                       counted(tokens, "token"),
+                       ": attention would not reach all of them, and braid's does; "
+                       "use sequences of at most ",
+                       config.sliding_window.value_or(0), " tokens");
+}
+
+std::string other_keys_text(const ModelConfig& config) {
+  std::string names;
+  for (const auto& [key, value] : config.other_keys) names += (names.empty() ? "" : ", ") + escaped(key);
+  return "without effect on what the model computes, and kept in its config.json: " + names;
 }
 
 std::ostream& operator<<(std::ostream& out, const ModelConfig& config) {

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace braid::config {
@@ -42,14 +44,26 @@ struct ModelConfig {
   /// Each of these ends a text.
   std::vector<int64_t> eos_token_id = {2};
   std::optional<int64_t> pad_token_id = std::nullopt;
+  /// How far back attention would reach: sequences must not be longer, as braid's attention reaches them
+  /// whole.
+  std::optional<int64_t> sliding_window = std::nullopt;
+  /// Further keys of config.json, without effect on what is computed, with their values as JSON: an export
+  /// writes them again.
+  std::map<std::string, std::string> other_keys = {};
 
   bool operator==(const ModelConfig&) const = default;
 };
 
 /// Throws ConfigError, naming the keys, the rule and the values, unless braid can build this model: sizes
 /// positive, hidden_size a multiple of the heads unless head_dim is set otherwise, heads a multiple of the
-/// key-value heads, head_dim even, RoPE's numbers valid.
+/// key-value heads, head_dim even, RoPE's numbers valid, token ids within the vocabulary.
 void validate(const ModelConfig& config);
+
+/// Throws ConfigError if the model's attention would not reach over all of `tokens`.
+void require_full_attention(const ModelConfig& config, int64_t tokens);
+
+/// A line for the log: the keys of config.json that are kept and have no effect. Not checked: there are some.
+std::string other_keys_text(const ModelConfig& config);
 
 /// The fields under their names in config.json, on one line.
 std::ostream& operator<<(std::ostream& out, const ModelConfig& config);

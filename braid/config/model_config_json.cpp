@@ -1,11 +1,10 @@
 #include "braid/config/model_config_json.h"
 
-#include <algorithm>
-#include <cctype>
 #include <utility>
 
 #include "braid/base/text.h"
 #include "braid/config/json.h"
+#include "braid/config/model_config_keys.h"
 
 namespace braid::config {
 namespace {
@@ -60,6 +59,10 @@ class Object {
     return *number;
   }
 
+  /// Whether the key is there, be it null.
+  bool has(const char* key) const { return value_.contains(key); }
+  auto items() const { return value_.items(); }
+
   std::string name(const char* key) const { return cat(where_, ": ", key); }
   const std::string& where() const { return where_; }
 
@@ -68,95 +71,118 @@ class Object {
   std::string where_;
 };
 
-void require_llama(const Object& object) {
-  const auto type = object.text("model_type");
-  require<ConfigError>(!type || *type == "llama", object.name("model_type"), " is ", type.value_or(""),
-                       "; braid supports the llama architecture");
-  const json* architectures = object.find("architectures");
-  require<ConfigError>(type || architectures != nullptr, object.where(),
-                       " has neither model_type nor architectures: is it a model's config.json?");
-  if (architectures == nullptr) return;
-  const std::string text = json_text(*architectures);
-  std::string lower = text;
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  // LlamaForCausalLM, its old spelling LLaMAForCausalLM, and PaddleNLP's LlamaForPretraining.
-  require<ConfigError>(lower.find("\"llamafor") != lower.npos, object.name("architectures"), " is ", text,
-                       "; braid supports LlamaForCausalLM");
-}
+constexpr std::string_view kKinds = "braid supports default, linear and llama3";
 
-// Settings of LlamaConfig that change what is computed, each with the only value that braid supports.
-void reject_unsupported_settings(const Object& object) {
-  for (const char* key : {"attention_bias", "mlp_bias"}) {
-    require<ConfigError>(!object.boolean(key).value_or(false), object.name(key),
-                         " is true; braid's linear layers have no biases");
+void require_known_keys(const Object& object, RopeType type) {
+  for (const auto& [key, value] : object.items()) {
+    const bool common = key == "rope_type" || key == "type" || key == "rope_theta" ||
+                        key == "partial_rotary_factor" || value.is_null();
+    // Without scaling, factor has no effect but at 1; original_max_position_embeddings never has one there.
+    const bool scaled = key == "original_max_position_embeddings" ||
+                        (key == "factor" && (type != RopeType::kDefault || value == 1));
+    const bool llama3 = type == RopeType::kLlama3 && (key == "low_freq_factor" || key == "high_freq_factor");
+    if (common || scaled || llama3) continue;
+    require<ConfigError>(!value.is_object(), object.where(), " has settings of its own for ", printable(key),
+                         "; braid's layers all have the same RoPE");
+    throw ConfigError(cat(object.where(), ": ", escaped(key), " is ", json_text(value),
+                          ", which RoPE of this type has no use for; remove it, or correct the type (",
+                          kKinds, ")"));
   }
-  const double dropout = object.real("attention_dropout").value_or(0);
-  require<ConfigError>(dropout == 0, object.name("attention_dropout"), " is ", to_text(dropout),
-                       "; braid trains without dropout: set it to 0");
-  const std::string activation = object.text("hidden_act").value_or("silu");
-  require<ConfigError>(activation == "silu" || activation == "swish", object.name("hidden_act"), " is ",
-                       activation, "; braid supports silu");
-  require<ConfigError>(object.find("quantization_config") == nullptr, object.name("quantization_config"),
-                       " is set; braid requires unquantised weights");
 }
 
-RopeScaling rope_scaling_from(const Object& object) {
+RopeType rope_type_of(const Object& object) {
   const auto new_name = object.text("rope_type");
   const auto old_name = object.text("type");
   require<ConfigError>(!new_name || !old_name || *new_name == *old_name, object.where(), ": rope_type ",
-                       new_name.value_or(""), " and type ", old_name.value_or(""), " disagree");
+                       escaped(new_name.value_or("")), " and type ", escaped(old_name.value_or("")),
+                       " disagree");
   const std::string type = new_name ? *new_name : old_name.value_or("default");
+  if (type == "default") return RopeType::kDefault;
+  if (type == "linear") return RopeType::kLinear;
+  require<ConfigError>(type == "llama3", object.name("rope_type"), " is ", escaped(type), "; ", kKinds);
+  return RopeType::kLlama3;
+}
+
+RopeScaling rope_scaling_from(const Object& object) {
+  const RopeType type = rope_type_of(object);
   const double rotary = object.real("partial_rotary_factor").value_or(1);
   require<ConfigError>(rotary == 1, object.name("partial_rotary_factor"), " is ", to_text(rotary),
                        "; braid rotates whole heads (1)");
-  if (type == "default") return {};
-  if (type == "linear") return {.type = RopeType::kLinear, .factor = object.required_real("factor")};
-  require<ConfigError>(type == "llama3", object.name("rope_type"), " is ", type,
-                       "; braid supports default, linear and llama3");
+  require_known_keys(object, type);
+  if (type == RopeType::kDefault) return {};
+  if (type == RopeType::kLinear) return {.type = type, .factor = object.required_real("factor")};
   const auto original = object.integer("original_max_position_embeddings");
   require<ConfigError>(original.has_value(), object.name("original_max_position_embeddings"),
                        " is missing; this kind of RoPE needs it");
-  return {.type = RopeType::kLlama3,
+  return {.type = type,
           .factor = object.required_real("factor"),
           .low_freq_factor = object.required_real("low_freq_factor"),
           .high_freq_factor = object.required_real("high_freq_factor"),
           .original_max_position_embeddings = *original};
 }
 
-// transformers 4 writes rope_theta and rope_scaling; 5 writes both into rope_parameters, where
-// rope_scaling takes precedence.
+// transformers 4 writes rope_theta and rope_scaling, 5 writes both into rope_parameters, and some files have
+// all three.
 void read_rope(const Object& object, ModelConfig& config) {
   std::optional<double> theta = object.real("rope_theta");
+  std::optional<RopeScaling> scaling;
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
     const json* found = object.find(key);
     if (found == nullptr) continue;
     const Object rope(*found, object.name(key));
-    config.rope_scaling = rope_scaling_from(rope);
+    const RopeScaling read = rope_scaling_from(rope);
+    if (scaling && *scaling != read) {
+      throw ConfigError(cat(object.where(), ": rope_scaling ", json_text(*found), " and rope_parameters ",
+                            json_text(*object.find("rope_parameters")),
+                            " disagree; remove the one that does not hold"));
+    }
+    scaling = read;
     const auto inner = rope.real("rope_theta");
     require<ConfigError>(!inner || !theta || *inner == *theta, rope.name("rope_theta"), " is ",
                          to_text(inner.value_or(0)), " but elsewhere in the file ",
                          to_text(theta.value_or(0)));
     if (inner) theta = inner;
   }
-  const double rotary = object.real("partial_rotary_factor").value_or(1);
-  require<ConfigError>(rotary == 1, object.name("partial_rotary_factor"), " is ", to_text(rotary),
-                       "; braid rotates whole heads (1)");
+  if (scaling) config.rope_scaling = *scaling;
   if (theta) config.rope_theta = *theta;
 }
 
+void read_attention_window(const Object& object, ModelConfig& config) {
+  config.sliding_window = object.integer("sliding_window");
+  if (!object.boolean("use_sliding_window").value_or(true)) config.sliding_window.reset();
+  const json* types = object.find("layer_types");
+  if (types == nullptr) return;
+  for (const json& type : types->is_array() ? *types : json::array({*types})) {
+    require<ConfigError>(type == "full_attention", object.name("layer_types"), " has ", json_text(type),
+                         "; braid's layers all have full attention");
+  }
+}
+
+// What the file says of its weights' dtype must be one thing: it decides how transformers reads them.
+void check_dtype(const Object& object) {
+  const auto new_name = object.text("dtype");
+  const auto old_name = object.text("torch_dtype");
+  require<ConfigError>(!new_name || !old_name || *new_name == *old_name, object.where(), ": dtype ",
+                       escaped(new_name.value_or("")), " and torch_dtype ", escaped(old_name.value_or("")),
+                       " disagree; remove the one that does not hold");
+  const std::string name = new_name ? *new_name : old_name.value_or("float32");
+  require<ConfigError>(name == "float32" || name == "bfloat16" || name == "float16", object.name("dtype"),
+                       " is ", escaped(name), "; braid supports float32, bfloat16 and float16");
+}
+
 void read_token_ids(const Object& object, ModelConfig& config) {
+  // A null, or -1 in the files of some releases, means none; an absent key the default.
   const auto one = [&](const char* key, std::optional<int64_t>& id) {
-    if (object.find(key) == nullptr) return;
+    if (!object.has(key)) return;
     id = object.integer(key);
-    // Some releases write -1 for none.
-    if (*id == -1) id.reset();
+    if (id == -1) id.reset();
   };
   one("bos_token_id", config.bos_token_id);
   one("pad_token_id", config.pad_token_id);
+  if (!object.has("eos_token_id")) return;
+  config.eos_token_id.clear();
   const json* eos = object.find("eos_token_id");
   if (eos == nullptr) return;
-  config.eos_token_id.clear();
   for (const json& item : eos->is_array() ? *eos : json::array({*eos})) {
     const auto id = json_int(item);
     require<ConfigError>(id.has_value(), object.name("eos_token_id"),
@@ -187,25 +213,40 @@ ordered_json rope_object(const ModelConfig& config) {
 ModelConfig model_config_from_json(std::string_view text, std::string_view file_name) {
   const json parsed = parse_json(text, file_name);
   const Object object(parsed, std::string(file_name));
-  require_llama(object);
-  reject_unsupported_settings(object);
+  require_llama(parsed, file_name);
+  const std::string activation = object.text("hidden_act").value_or("silu");
+  require<ConfigError>(activation == "silu" || activation == "swish", object.name("hidden_act"), " is ",
+                       escaped(activation), "; braid supports silu");
+  check_dtype(object);
 
   ModelConfig config;
-  const auto integer = [&](const char* key, int64_t& field) { field = object.integer(key).value_or(field); };
+  config.other_keys = other_keys(parsed, file_name);
+  const auto integer = [&](const char* key, int64_t& field) {
+    if (!object.has(key)) return;
+    const auto number = object.integer(key);
+    require<ConfigError>(number.has_value(), object.name(key), " must be a whole number, got null");
+    field = *number;
+  };
+  const auto real = [&](const char* key, double& field) {
+    if (!object.has(key)) return;
+    const auto number = object.real(key);
+    require<ConfigError>(number.has_value(), object.name(key), " must be a number, got null");
+    field = *number;
+  };
   integer("vocab_size", config.vocab_size);
   integer("hidden_size", config.hidden_size);
   integer("intermediate_size", config.intermediate_size);
   integer("num_hidden_layers", config.num_hidden_layers);
   integer("num_attention_heads", config.num_attention_heads);
-  config.num_key_value_heads = config.num_attention_heads;
-  integer("num_key_value_heads", config.num_key_value_heads);
+  config.num_key_value_heads = object.integer("num_key_value_heads").value_or(config.num_attention_heads);
   config.head_dim = config.num_attention_heads > 0 ? config.hidden_size / config.num_attention_heads : 0;
-  integer("head_dim", config.head_dim);
+  config.head_dim = object.integer("head_dim").value_or(config.head_dim);
   integer("max_position_embeddings", config.max_position_embeddings);
-  config.initializer_range = object.real("initializer_range").value_or(config.initializer_range);
-  config.rms_norm_eps = object.real("rms_norm_eps").value_or(config.rms_norm_eps);
+  real("initializer_range", config.initializer_range);
+  real("rms_norm_eps", config.rms_norm_eps);
   config.tie_word_embeddings = object.boolean("tie_word_embeddings").value_or(config.tie_word_embeddings);
   read_rope(object, config);
+  read_attention_window(object, config);
   read_token_ids(object, config);
   try {
     validate(config);
@@ -228,7 +269,7 @@ std::string model_config_to_json(const ModelConfig& config, std::string_view dty
   const ordered_json rope = rope_object(config);
   ordered_json parameters = rope;
   parameters["rope_theta"] = config.rope_theta;
-  const ordered_json object = {
+  ordered_json object = {
       {"architectures", ordered_json::array({"LlamaForCausalLM"})},
       {"model_type", "llama"},
       {"vocab_size", config.vocab_size},
@@ -256,6 +297,8 @@ std::string model_config_to_json(const ModelConfig& config, std::string_view dty
       {"torch_dtype", dtype},
       {"dtype", dtype},
   };
+  if (config.sliding_window) object["sliding_window"] = *config.sliding_window;
+  for (const auto& [key, value] : config.other_keys) object[key] = ordered_json::parse(value);
   return object.dump(2) + "\n";
 }
 

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "braid/base/error.h"
+#include "braid/base/foreign_file.h"
 #include "braid/base/text.h"
 #include "braid/config/model_config_json.h"
 #include "braid/config/text_file.h"
@@ -150,11 +151,13 @@ ModelConfig load_model_config(const std::string& name_or_path) {
   std::error_code error;
   const fs::path path(name_or_path);
   if (!name_or_path.empty() && fs::is_regular_file(path, error)) {
+    reject_foreign_file(path, FileFormat::kJson);
     return model_config_from_json(read_text_file(name_or_path), name_or_path);
   }
   const bool is_directory = !name_or_path.empty() && fs::is_directory(path, error);
   if (is_directory && fs::exists(path / "config.json", error)) {
     const std::string file = (path / "config.json").string();
+    reject_foreign_file(file, FileFormat::kJson);
     return model_config_from_json(read_text_file(file), file);
   }
   if (auto preset = find_preset(name_or_path)) return *preset;

@@ -25,7 +25,8 @@ std::optional<ModelConfig> find_preset(std::string_view name);
 
 /// The model given by a directory that holds config.json, by such a file, or by a preset; a directory with a
 /// config.json takes precedence over a preset of the same name. Throws ConfigError, which suggests the
-/// nearest preset or a directory with config.json, and what model_config_from_json throws.
+/// nearest preset or a directory with config.json, DataError for a file of another kind (a Git LFS pointer),
+/// and what model_config_from_json throws.
 ModelConfig load_model_config(const std::string& name_or_path);
 
 }  // namespace braid::config

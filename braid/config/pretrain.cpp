@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <initializer_list>
 #include <limits>
 #include <utility>
@@ -12,9 +11,7 @@
 #include "braid/config/config_words.h"
 #include "braid/config/error_list.h"
 #include "braid/config/mesh_options.h"
-#include "braid/config/model_config_json.h"
 #include "braid/config/option_file.h"
-#include "braid/config/presets.h"
 #include "braid/config/pretrain_table.h"
 #include "braid/config/strategy_file.h"
 #include "braid/schedule/generators/generate.h"
@@ -129,56 +126,6 @@ void validate_learning_rate(const PretrainOptions& options) {
                        to_text(options.min_learning_rate), " and ", to_text(options.learning_rate));
 }
 
-template <typename Value>
-void override_with(const std::optional<Value>& given, Value& field) {
-  if (given) field = *given;
-}
-
-void apply_overrides(const PretrainOptions& options, ModelConfig& config) {
-  // Derived sizes stay derived from the overridden ones.
-  const bool one_kv_each = config.num_key_value_heads == config.num_attention_heads;
-  const bool even_heads = config.head_dim * config.num_attention_heads == config.hidden_size;
-  override_with(options.vocab_size, config.vocab_size);
-  override_with(options.hidden_size, config.hidden_size);
-  override_with(options.intermediate_size, config.intermediate_size);
-  override_with(options.num_hidden_layers, config.num_hidden_layers);
-  override_with(options.num_attention_heads, config.num_attention_heads);
-  if (one_kv_each) config.num_key_value_heads = config.num_attention_heads;
-  override_with(options.num_key_value_heads, config.num_key_value_heads);
-  if (even_heads && config.num_attention_heads > 0) {
-    config.head_dim = config.hidden_size / config.num_attention_heads;
-  }
-  override_with(options.head_dim, config.head_dim);
-  override_with(options.max_position_embeddings, config.max_position_embeddings);
-  override_with(options.initializer_range, config.initializer_range);
-  override_with(options.rms_norm_eps, config.rms_norm_eps);
-  override_with(options.rope_theta, config.rope_theta);
-  if (options.rope_scaling) {
-    config.rope_scaling = rope_scaling_from_json(*options.rope_scaling, "--rope_scaling");
-  }
-  override_with(options.tie_word_embeddings, config.tie_word_embeddings);
-  if (options.bos_token_id) config.bos_token_id = options.bos_token_id;
-  if (options.eos_token_id) config.eos_token_id = {*options.eos_token_id};
-  if (options.pad_token_id) config.pad_token_id = options.pad_token_id;
-}
-
-// Weights to continue from determine the size of every tensor.
-void require_same_shapes(const ModelConfig& loaded, const ModelConfig& requested) {
-  const auto same = [](const char* name, int64_t existing, int64_t wanted) {
-    require<ConfigError>(existing == wanted, "--", name, " ", wanted,
-                         " conflicts with the weights of --model_name_or_path, which have ", existing,
-                         "; omit it, or train from scratch with --continue_training 0");
-  };
-  same("vocab_size", loaded.vocab_size, requested.vocab_size);
-  same("hidden_size", loaded.hidden_size, requested.hidden_size);
-  same("intermediate_size", loaded.intermediate_size, requested.intermediate_size);
-  same("num_hidden_layers", loaded.num_hidden_layers, requested.num_hidden_layers);
-  same("num_attention_heads", loaded.num_attention_heads, requested.num_attention_heads);
-  same("num_key_value_heads", loaded.num_key_value_heads, requested.num_key_value_heads);
-  same("head_dim", loaded.head_dim, requested.head_dim);
-  same("tie_word_embeddings", loaded.tie_word_embeddings, requested.tie_word_embeddings);
-}
-
 }  // namespace
 
 PretrainCommand parse_pretrain(std::span<const std::string> arguments, std::optional<int64_t> world_size) {
@@ -224,6 +171,10 @@ void validate(const PretrainOptions& options) {
     errors.check(options.do_train || options.do_eval, "nothing to do: pass --do_train, --do_eval or both");
     errors.check(!options.do_train || options.max_steps >= 1,
                  "--max_steps is required with --do_train: the number of optimizer steps");
+    errors.check(
+        options.do_train || !options.do_eval || options.continue_training,
+        "--do_eval without --do_train evaluates the weights of --model_name_or_path, which are loaded "
+        "with --continue_training 1 only; without it the weights would be random: add it");
   }
   errors.attempt([&] { validate_sources(options); });
   errors.attempt([&] { validate_schedule(options); });
@@ -303,32 +254,6 @@ std::array<double, 3> split_weights(std::string_view text) {
       "--split must be 1 to 3 numbers, not negative and not all 0, separated by , or /, got '", text, "'");
   for (double& weight : weights) weight /= sum;
   return weights;
-}
-
-ModelConfig resolve_model(const PretrainOptions& options, std::optional<int64_t> tokenizer_pieces) {
-  const ModelConfig loaded = load_model_config(options.model_name_or_path);
-  ModelConfig config = loaded;
-  apply_overrides(options, config);
-  if (options.continue_training) {
-    require_same_shapes(loaded, config);
-    require<ConfigError>(
-        std::filesystem::is_directory(options.model_name_or_path),
-        "--continue_training 1 needs --model_name_or_path to be a directory with weights, got '",
-        options.model_name_or_path, "'");
-    require<ConfigError>(options.max_seq_length <= config.max_position_embeddings, "--max_seq_length ",
-                         options.max_seq_length, " is longer than the model's max_position_embeddings, ",
-                         config.max_position_embeddings, "; shorten it, or raise --max_position_embeddings");
-  } else {
-    config.max_position_embeddings = std::max(config.max_position_embeddings, options.max_seq_length);
-    if (tokenizer_pieces && !options.vocab_size) {
-      config.vocab_size = std::max(config.vocab_size, (*tokenizer_pieces + 127) / 128 * 128);
-    }
-  }
-  require<ConfigError>(!tokenizer_pieces || *tokenizer_pieces <= config.vocab_size, "the tokenizer has ",
-                       tokenizer_pieces.value_or(0), " pieces, but the model's vocab_size is ",
-                       config.vocab_size, ": raise --vocab_size or use the model's own tokenizer");
-  validate(config);
-  return config;
 }
 
 }  // namespace braid::config

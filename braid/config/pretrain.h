@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "braid/config/model_config.h"
 #include "braid/config/options.h"
 #include "braid/config/run_options.h"
 
@@ -61,12 +60,5 @@ int64_t data_seed(const PretrainOptions& options);
 /// The weights of the training, validation and test sets, not negative and summing to 1. Throws ConfigError
 /// unless `text` is 1 to 3 numbers separated by "," or "/" with a positive sum; missing weights are 0.
 std::array<double, 3> split_weights(std::string_view text);
-
-/// The model to train: the configuration of model_name_or_path with the overrides, validated. A model trained
-/// from scratch is enlarged to max_seq_length positions, and to `tokenizer_pieces` (rounded up to a multiple
-/// of 128) unless vocab_size is given. Throws ConfigError if the tokenizer or max_seq_length do not fit a
-/// given model or overrides conflict with the weights to continue from; and what load_model_config throws.
-ModelConfig resolve_model(const PretrainOptions& options,
-                          std::optional<int64_t> tokenizer_pieces = std::nullopt);
 
 }  // namespace braid::config

@@ -87,12 +87,19 @@ TEST(Pretrain, APaddleNlpScriptRunsUnchanged) {
   EXPECT_EQ(warmup_steps(command.options), 0.2);
   EXPECT_EQ(decay_steps(command.options), 20);
   EXPECT_EQ(command.run.strategy.mesh, (mesh::MeshShape{.pp = 4}));
-  EXPECT_EQ(resolve_model(command.options), ModelConfig{});
   for (const char* name :
        {"use_flash_attention", "use_fused_rms_norm", "fp16_opt_level", "scale_loss", "save_steps",
         "dataloader_num_workers", "recompute_granularity", "enable_auto_parallel", "sharding"}) {
     EXPECT_THAT(command.notes, Contains(HasSubstr("--" + std::string(name) + " "))) << name;
   }
+}
+
+TEST(Pretrain, EvaluationAloneIsOfWeightsThatAreLoaded) {
+  PretrainOptions options{.model_name_or_path = "m", .input_dir = "D", .do_eval = true, .output_dir = "O"};
+  EXPECT_THAT(error_of([&] { validate(options); }),
+              HasSubstr("--do_eval without --do_train evaluates the weights of --model_name_or_path"));
+  options.continue_training = true;
+  EXPECT_NO_THROW(validate(options));
 }
 
 TEST(Pretrain, ErrorsNameTheOptionTheValueAndTheRemedy) {
@@ -287,61 +294,6 @@ TEST(Pretrain, WarmupSeedsAndSplit) {
   for (const char* text : {"", "0,0,0", "1,2,3,4", "1,-1", "1,,1", "nan", "inf", "1;2", "1,2/3"}) {
     EXPECT_THROW(split_weights(text), ConfigError) << text;
   }
-}
-
-TEST(ResolveModel, OverridesUpdateDerivedSizes) {
-  const ModelConfig config = resolve_model({.model_name_or_path = "llama-7b",
-                                            .vocab_size = 100,
-                                            .hidden_size = 96,
-                                            .num_hidden_layers = 2,
-                                            .num_attention_heads = 6,
-                                            .rope_scaling = R"({"rope_type": "linear", "factor": 2})",
-                                            .tie_word_embeddings = true,
-                                            .eos_token_id = 9,
-                                            .max_seq_length = 16});
-  EXPECT_EQ(config.vocab_size, 100);
-  EXPECT_EQ(config.head_dim, 16);
-  EXPECT_EQ(config.num_key_value_heads, 6);
-  EXPECT_EQ(config.rope_scaling.factor, 2);
-  EXPECT_TRUE(config.tie_word_embeddings);
-  EXPECT_EQ(config.eos_token_id, (std::vector<int64_t>{9}));
-  EXPECT_EQ(config.max_position_embeddings, 2048);
-  EXPECT_THROW(resolve_model({.model_name_or_path = "llama-7b", .num_attention_heads = 5}), ConfigError);
-}
-
-TEST(ResolveModel, AModelFromScratchFitsTheDataAndTheTokenizer) {
-  const PretrainOptions options{.model_name_or_path = "llama-tiny", .max_seq_length = 300};
-  EXPECT_EQ(resolve_model(options, 1000).vocab_size, 1024);
-  EXPECT_EQ(resolve_model(options, 1025).vocab_size, 1152);
-  EXPECT_EQ(resolve_model(options).max_position_embeddings, 300);
-  PretrainOptions small = options;
-  small.vocab_size = 500;
-  EXPECT_EQ(resolve_model(small, 500).vocab_size, 500);
-  EXPECT_THAT(error_of([&] { resolve_model(small, 501); }),
-              HasSubstr("the tokenizer has 501 pieces, but the model's vocab_size is 500"));
-}
-
-TEST(ResolveModel, WeightsToContinueFromDetermineTheShapes) {
-  const ScratchDirectory directory;
-  directory.write("m/config.json",
-                  R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 256,
-                      "max_position_embeddings": 128})");
-  PretrainOptions options{
-      .model_name_or_path = directory.file("m"), .continue_training = true, .max_seq_length = 128};
-  EXPECT_EQ(resolve_model(options, 200).vocab_size, 256);
-  EXPECT_THAT(error_of([&] { resolve_model(options, 300); }), HasSubstr("the tokenizer has 300 pieces"));
-  options.hidden_size = 64;
-  options.rms_norm_eps = 1e-5;
-  EXPECT_EQ(resolve_model(options).rms_norm_eps, 1e-5);
-  options.hidden_size = 128;
-  EXPECT_THAT(
-      error_of([&] { resolve_model(options); }),
-      HasSubstr("--hidden_size 128 conflicts with the weights of --model_name_or_path, which have 64"));
-  options.hidden_size.reset();
-  options.max_seq_length = 129;
-  EXPECT_THAT(error_of([&] { resolve_model(options); }), HasSubstr("--max_seq_length 129 is longer than"));
-  EXPECT_THAT(error_of([] { resolve_model({.model_name_or_path = "llama-7b", .continue_training = true}); }),
-              HasSubstr("to be a directory with weights, got 'llama-7b'"));
 }
 
 }  // namespace

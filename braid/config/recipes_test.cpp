@@ -11,6 +11,7 @@
 #include "braid/base/text.h"
 #include "braid/config/file_value.h"
 #include "braid/config/pretrain.h"
+#include "braid/config/resolve_model.h"
 #include "braid/config/strategy_file.h"
 #include "braid/config/text_file.h"
 

@@ -7,11 +7,14 @@
 #include <nlohmann/json.hpp>
 
 #include "braid/base/error.h"
+#include "braid/base/printable.h"
 #include "braid/base/random.h"
 #include "braid/checkpoint/file.h"
+#include "braid/config/generation_config.h"
 #include "braid/config/presets.h"
 #include "braid/model/llama.h"
 #include "braid/train/stage_weights.h"
+#include "braid/train/weights_check.h"
 
 namespace braid::train {
 namespace {
@@ -45,14 +48,32 @@ int64_t draw(const at::Tensor& all_logits_V, const SamplingOptions& options, uin
 }  // namespace
 
 LoadedModel load_model(const std::filesystem::path& directory) {
-  require<ConfigError>(std::filesystem::exists(directory / "config.json"), directory.string(),
+  std::error_code error;
+  require<ConfigError>(std::filesystem::exists(directory / "config.json", error),
+                       printable(directory.string()),
                        " holds no config.json: name a directory that braid exported (<output_dir>/hf) or a "
                        "Hugging Face Llama");
-  LoadedModel loaded = {.config = config::load_model_config(directory.string()), .model = {}};
-  const std::vector<layers::LayerSpec> layers = model::llama_spec(loaded.config).layers;
+  const config::ModelConfig config = config::load_model_config(directory.string());
+  LoadedModel loaded = {.config = config, .model = {}, .end_of_text = config.eos_token_id, .notes = {}};
+  if (const auto generation = config::load_generation_config(directory.string(), config)) {
+    for (const int64_t id : generation->eos_token_id) {
+      if (std::ranges::count(loaded.end_of_text, id) == 0) loaded.end_of_text.push_back(id);
+    }
+  }
+  const std::vector<layers::LayerSpec> layers = model::llama_spec(config).layers;
+  const checkpoint::HfWeights weights(directory);
+  require_weights_of(weights, config, layers);
+  require_tied_head(weights, config);
+  const at::ScalarType dtype = dtype_in(directory);
+  for (const std::string& stored : weights.dtypes()) {
+    if (dtype == at::kBFloat16 && stored != "BF16")
+      loaded.notes.push_back(
+          cat("the weights are ", stored, ", but config.json says bfloat16: computing in bfloat16"));
+  }
+  if (!config.other_keys.empty()) loaded.notes.push_back(config::other_keys_text(config));
   const std::span<const layers::LayerSpec> whole(layers);
-  loaded.model = make_rank_model(std::span(&whole, 1), {}, {}, dtype_in(directory));
-  load_weights(loaded.model.parameters(), checkpoint::HfWeights(directory));
+  loaded.model = make_rank_model(std::span(&whole, 1), {}, {}, dtype);
+  load_weights(loaded.model.parameters(), weights);
   return loaded;
 }
 
@@ -76,11 +97,13 @@ std::vector<int64_t> generate(LoadedModel& model, const std::vector<int64_t>& pr
                          " of the prompt is outside the model's vocabulary of ", model.config.vocab_size,
                          ": is this the model's tokenizer?");
   }
+  const auto limit = static_cast<int64_t>(prompt.size()) + options.max_new_tokens;
+  config::require_full_attention(model.config, std::min(limit, static_cast<int64_t>(positions)));
   std::vector<int64_t> text = prompt;
   while (text.size() < positions &&
          static_cast<int64_t>(text.size() - prompt.size()) < options.max_new_tokens) {
     const int64_t token = draw(logits_of(model, text)[-1], options, text.size());
-    if (std::ranges::count(model.config.eos_token_id, token) > 0) break;
+    if (std::ranges::count(model.end_of_text, token) > 0) break;
     text.push_back(token);
     if (on_token) on_token(token);
   }

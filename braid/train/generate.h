@@ -25,10 +25,13 @@ struct SamplingOptions {
 struct LoadedModel {
   config::ModelConfig config;
   RankModel model;
+  std::vector<int64_t> end_of_text;  ///< ids, of config.json and generation_config.json
+  std::vector<std::string> notes;    ///< what is not as the directory's files may lead to expect, in words
 };
 
-/// The model of a Hugging Face directory, on the CPU in the dtype of its files' config ("torch_dtype"):
-/// float32 or bfloat16. Throws ConfigError or DataError if the directory is no such model.
+/// The model of a Hugging Face directory, on the CPU in the dtype of its files' config ("dtype"): float32 or
+/// bfloat16. Throws ConfigError or DataError if the directory is no such model, or if it has anything that
+/// would change what the model computes and that braid does not carry out.
 LoadedModel load_model(const std::filesystem::path& directory);
 
 /// Logits [s, V] in float32 of `tokens` [s].
@@ -38,7 +41,8 @@ at::Tensor logits_of(LoadedModel& model, const std::vector<int64_t>& tokens);
 /// calls `on_token` for each new token. Returns the new tokens, an end-of-text token not included. Every
 /// token runs the whole text so far through the model: meant for looking at a model, not for serving it.
 /// Draws depend on the seed alone. Throws ConfigError for options out of range, a prompt that is empty or
-/// longer than the model's positions, and tokens outside its vocabulary.
+/// longer than the model's positions, tokens outside its vocabulary, and sequences longer than the model's
+/// attention is wide.
 std::vector<int64_t> generate(LoadedModel& model, const std::vector<int64_t>& prompt,
                               const SamplingOptions& options,
                               const std::function<void(int64_t)>& on_token = {});

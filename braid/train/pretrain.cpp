@@ -16,6 +16,7 @@
 #include "braid/base/error.h"
 #include "braid/base/failure.h"
 #include "braid/base/text.h"
+#include "braid/checkpoint/file.h"
 #include "braid/cost/layer_cost.h"
 #include "braid/kernels/gemm_clock.h"
 #include "braid/model/initialise.h"
@@ -27,6 +28,7 @@
 #include "braid/train/profile.h"
 #include "braid/train/stage_weights.h"
 #include "braid/train/trainer.h"
+#include "braid/train/weights_check.h"
 
 namespace braid::train {
 namespace {
@@ -105,9 +107,8 @@ Trainer::Options trainer_options(const PretrainJob& job) {
   };
   if (o.initial_weights) {
     const auto weights = std::make_shared<const checkpoint::HfWeights>(*o.initial_weights);
-    for (const std::string& name : unused_tensors(*weights, options.model.layers)) {
-      job.reporter.line(cat("not used: ", name, " of ", *o.initial_weights));
-    }
+    require_weights_of(*weights, job.model, options.model.layers);
+    if (job.world.rank == 0) require_tied_head(*weights, job.model);
     options.initialise = [weights](std::span<tensor::Parameter* const> parameters) {
       load_weights(parameters, *weights);
     };
@@ -127,6 +128,20 @@ double flops_per_token(const RunPlan& plan) {
     sum += cost::training_flops(layers::work_of(layer, {.sequence_tokens = plan.training.sequence_tokens}));
   }
   return sum;
+}
+
+/// Removes what an earlier run left in the directory, but for metrics.jsonl, which is replaced: its model and
+/// profiles would be taken for this run's.
+void remove_earlier_run(const std::filesystem::path& output_dir) {
+  checkpoint::remove_hf_export(output_dir / "hf");
+  const std::filesystem::path profiles = output_dir / "profile";
+  std::vector<std::filesystem::path> stale;
+  std::error_code error;  // a directory that is not there holds nothing
+  for (std::filesystem::directory_iterator entry(profiles, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().filename().string().starts_with("step-")) stale.push_back(entry->path());
+  }
+  for (const std::filesystem::path& path : stale) checkpoint::remove_file(path);
 }
 
 /// A run with everything made: trains, evaluates, and writes down how it goes.
@@ -301,7 +316,7 @@ void Run::export_model() {
   trainer_.gather_values();
   std::vector<tensor::SliceValues> tensors = whole_tensors(trainer_.parameters(), trainer_.mp());
   if (trainer_.data_rank() != 0) tensors.clear();  // data ranks have the same: the first writes them
-  export_weights(tensors, directory, job_.model, trainer_.world());
+  export_weights(tensors, directory, job_.model, job_.side_files, trainer_.world());
   trainer_.release_values();
   job_.reporter.line(cat("model exported to ", directory.string()));
 }
@@ -313,6 +328,10 @@ PretrainSummary pretrain(const PretrainJob& job) {
   const bool evaluates = o.evaluation_microbatches > 0;
   const std::unique_ptr<MicrobatchSource> source = open_source(job);
   Trainer trainer(trainer_options(job));
+  if (job.replaces_earlier_run) {
+    trainer.world().barrier().wait();  // every rank has what it needs
+    if (trainer.world().index() == 0) remove_earlier_run(o.output_dir);
+  }
   Run run(job, *source, trainer);
   run.describe();
   if (o.training.max_steps > 0) run.train();

@@ -9,6 +9,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "braid/checkpoint/hf_directory.h"
 #include "braid/comm/world.h"
 #include "braid/config/model_config.h"
 #include "braid/config/run_options.h"
@@ -27,6 +28,8 @@ struct Reporter {
 struct PretrainJob {
   config::RunOptions options;
   config::ModelConfig model;
+  std::vector<checkpoint::SideFile> side_files;  ///< of the export; rank 0's are written
+  bool replaces_earlier_run = false;             ///< whose model and profiles output_dir may hold
   comm::World world;
   c10::intrusive_ptr<c10d::Store> store;  ///< shared by the world's ranks
   std::string gloo_interface;             ///< GLOO_SOCKET_IFNAME, or empty
@@ -43,7 +46,8 @@ struct PretrainSummary {
 };
 
 /// Runs the job on this rank: opens the data, builds or loads this rank's stage, trains, evaluates, and
-/// exports the model to <output_dir>/hf. Rank 0 writes <output_dir>/metrics.jsonl, one line a step.
+/// exports the model to <output_dir>/hf. What a replaced run left goes once everything is ready for the first
+/// step. Rank 0 writes <output_dir>/metrics.jsonl, one line a step.
 /// Collective over the world, whose size is the pipeline's degree. The same losses, gradient norms and
 /// weights, bit for bit, for every pipeline degree and schedule, as long as each rank has the same number of
 /// compute threads. Throws what its parts throw: everything wrong with data or options before the first step.

@@ -15,30 +15,12 @@ namespace {
 
 using tensor::SliceValues;
 
-/// Names of all tensors of the model, to tell what a directory holds beyond them. A tied head may stand in
-/// files, though it is no tensor of its own here.
-std::vector<std::string> names_of_model(std::span<const layers::LayerSpec> layers) {
-  std::vector<std::string> names = {"lm_head.weight"};
-  for (const layers::LayerSpec& spec : layers) {
-    const std::unique_ptr<layers::Layer> layer = layers::make_without_data(spec);
-    for (const tensor::Parameter* parameter : layers::parameters_of(*layer)) {
-      for (const tensor::TensorSlice& slice : parameter->slices) names.push_back(slice.name);
-    }
-  }
-  return names;
-}
-
 }  // namespace
 
 void load_weights(std::span<tensor::Parameter* const> parameters, const checkpoint::HfWeights& weights) {
   for (const tensor::Parameter* parameter : parameters) {
     for (const SliceValues& one : tensor::slices_of(*parameter)) weights.read_into(one.slice, one.values);
   }
-}
-
-std::vector<std::string> unused_tensors(const checkpoint::HfWeights& weights,
-                                        std::span<const layers::LayerSpec> layers) {
-  return weights.report_unused(names_of_model(layers));
 }
 
 std::vector<SliceValues> whole_tensors(std::span<tensor::Parameter* const> parameters,
@@ -86,7 +68,8 @@ std::vector<SliceValues> whole_tensors(std::span<tensor::Parameter* const> param
 }
 
 void export_weights(const std::vector<SliceValues>& mine_all, const std::filesystem::path& directory,
-                    const config::ModelConfig& config, comm::Communicator& world) {
+                    const config::ModelConfig& config, std::span<const checkpoint::SideFile> side_files,
+                    comm::Communicator& world) {
   nlohmann::json mine = nlohmann::json::array();
   for (const SliceValues& one : mine_all) mine.push_back({one.slice.name, one.values.nbytes()});
   std::vector<std::vector<checkpoint::TensorBytes>> all;
@@ -113,6 +96,8 @@ void export_weights(const std::vector<SliceValues>& mine_all, const std::filesys
     const at::ScalarType dtype = mine_all.front().values.scalar_type();
     const char* name = dtype == at::kBFloat16 ? "bfloat16" : dtype == at::kHalf ? "float16" : "float32";
     checkpoint::write_text_file(directory / "config.json", config::model_config_to_json(config, name));
+    for (const checkpoint::SideFile& file : side_files)
+      checkpoint::write_text_file(directory / file.name, file.content);
     checkpoint::write_hf_index(directory, plan);
   }
   world.barrier().wait();
