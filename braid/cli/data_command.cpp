@@ -1,5 +1,7 @@
 #include "braid/cli/data_command.h"
 
+#include <unistd.h>
+
 #include <signal.h>
 #include <string.h>
 
@@ -190,7 +192,11 @@ int report_stop(const CommandContext& context, const Stopped& stopped) {
 }
 
 ProgressBar progress_on(const CommandContext& context, std::string label) {
-  return ProgressBar(context.err, {.label = std::move(label), .columns = context.err_columns});
+  return ProgressBar(context.err, {.label = std::move(label),
+                                   .columns = context.err_columns,
+                                   .columns_now = [now = context.columns_now]() {
+                                     return now ? now(STDERR_FILENO) : std::nullopt;
+                                   }});
 }
 
 double fraction_of(int64_t done_bytes, int64_t total_bytes) {

@@ -1,5 +1,9 @@
 #include "braid/cli/launch_command.h"
 
+#include <unistd.h>
+
+#include <optional>
+
 #include "braid/base/error.h"
 
 namespace braid::cli {
@@ -13,6 +17,7 @@ launch::LaunchContext launch_context(const CommandContext& context) {
           .output = write_to(context.out),
           .message = write_to(context.err),
           .terminal_columns = context.out_columns,
+          .terminal_fd = ::isatty(STDOUT_FILENO) == 1 ? std::optional(STDOUT_FILENO) : std::nullopt,
           .cores = context.cores};
 }
 

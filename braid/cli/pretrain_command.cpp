@@ -3,15 +3,12 @@
 #include <ATen/Parallel.h>
 #include <signal.h>
 
-#include <atomic>
-#include <chrono>
-#include <ctime>
 #include <memory>
-#include <mutex>
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
-#include "braid/cli/progress_bar.h"
+#include "braid/cli/run_log.h"
+#include "braid/cli/run_reports.h"
 #include "braid/cli/version.h"
 #include "braid/comm/store.h"
 #include "braid/comm/world.h"
@@ -52,56 +49,6 @@ class StopSignals {
   static inline volatile sig_atomic_t asked = 0;
   struct sigaction old_int_ = {};
   struct sigaction old_term_ = {};
-};
-
-/// "[2026-11-30 14:05:09,123] [    INFO] - ", as PaddleNLP's logger writes it, in local time.
-std::string log_prefix() {
-  const auto now = std::chrono::system_clock::now();
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-  const auto millis =
-      std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
-  std::tm local = {};
-  localtime_r(&seconds, &local);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
-  const std::string padded = cat(1000 + millis).substr(1);
-  return cat("[", text, ",", padded, "] [    INFO] - ");
-}
-
-/// The log on one stream, with a progress bar below it where a terminal shows rank 0.
-class Log {
- public:
-  Log(const CommandContext& context, const config::PretrainOptions& options, int rank) : out_(context.out) {
-    if (context.out_columns && rank == 0 && !options.disable_tqdm) {
-      bar_ = std::make_unique<ProgressBar>(out_,
-                                           ProgressOptions{.label = "train", .columns = context.out_columns});
-    }
-  }
-
-  /// From any thread.
-  void line(const std::string& text) {
-    const std::lock_guard lock(mutex_);
-    const std::string whole = cat(log_prefix(), text, "\n");
-    if (bar_) {
-      bar_->print(whole);
-    } else {
-      out_ << whole << std::flush;
-    }
-  }
-
-  void step(const report::StepMetrics& metrics, int64_t max_steps) {
-    const std::lock_guard lock(mutex_);
-    if (!bar_) return;
-    const double done = static_cast<double>(metrics.global_step) / static_cast<double>(max_steps);
-    const double rate = static_cast<double>(metrics.tokens) / metrics.elapsed.count();
-    bar_->update(done, cat("step ", metrics.global_step, "/", max_steps, " loss ", fixed(metrics.loss, 4),
-                           " ", fixed(rate, 0), " tokens/s"));
-  }
-
- private:
-  std::mutex mutex_;
-  std::ostream& out_;
-  std::unique_ptr<ProgressBar> bar_;
 };
 
 /// What ranks must agree on: every option. Where they differ, nothing good can follow.
@@ -181,7 +128,7 @@ int train(const CommandContext& context, const comm::World& world, const config:
   tensor::install_cpu_allocator();
 
   const StopSignals signals;
-  Log log(context, options, world.rank);
+  RunLog log(context, options, world.rank);
   for (const std::string& note : command.notes) log.line(note);
   const c10::intrusive_ptr<c10d::Store> store = comm::connect_store(
       world, options.dist_timeout,
@@ -189,6 +136,8 @@ int train(const CommandContext& context, const comm::World& world, const config:
   comm::handshake(*store, world,
                   {.braid_version = std::string(kVersion), .config_fingerprint = fingerprint(options, model)},
                   options.dist_timeout);
+  RunReports reports(context, options, model, world.rank);
+  for (const std::string& note : reports.describe()) log.line(note);
   const train::PretrainSummary summary =
       train::pretrain({.options = command.run,
                        .model = model,
@@ -196,10 +145,16 @@ int train(const CommandContext& context, const comm::World& world, const config:
                        .store = store,
                        .gloo_interface = lookup(context, "GLOO_SOCKET_IFNAME").value_or(""),
                        .reporter = {.line = [&](const std::string& line) { log.line(line); },
+                                    .entry =
+                                        [&](const report::LogEntry& entry) {
+                                          log.entry(entry);
+                                          reports.add(entry);
+                                        },
                                     .step = [&](const report::StepMetrics& step,
                                                 int64_t max_steps) { log.step(step, max_steps); }},
                        .stop_requested = [] { return StopSignals::seen(); }});
   if (world.rank == 0) export_tokenizer(tokenizer.get(), options);
+  reports.finish();
   if (summary.stopped)
     log.line(cat("stopped by a signal after step ", summary.steps, " of ", options.max_steps));
   return 0;

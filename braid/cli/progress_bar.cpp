@@ -98,6 +98,11 @@ std::optional<std::chrono::seconds> ProgressBar::time_left(TimePoint now,
   return std::chrono::seconds(std::llround(left));
 }
 
+int64_t ProgressBar::width() const {
+  const auto now = options_.columns_now ? options_.columns_now() : std::nullopt;
+  return now.value_or(*options_.columns);
+}
+
 void ProgressBar::update(std::optional<double> fraction, std::string_view text) {
   const TimePoint now = options_.now();
   if (fraction && !begin_) begin_ = {now, *fraction};
@@ -112,7 +117,7 @@ void ProgressBar::update(std::optional<double> fraction, std::string_view text) 
                                .text = std::string(text),
                                .left = time_left(now, fraction)};
   if (options_.columns) {
-    shown_ = progress_line(state, *options_.columns);
+    shown_ = progress_line(state, width());
     stream_ << kEraseLine << shown_ << std::flush;
   } else {
     stream_ << progress_plain_line(state) << "\n" << std::flush;
@@ -138,7 +143,7 @@ void ProgressBar::finish(std::string_view text) {
   const ProgressState state = {
       .label = options_.label, .fraction = 1.0, .text = std::string(text), .left = {}};
   if (options_.columns) {
-    stream_ << kEraseLine << progress_line(state, *options_.columns) << "\n" << std::flush;
+    stream_ << kEraseLine << progress_line(state, width()) << "\n" << std::flush;
   } else if (last_shown_) {
     stream_ << progress_plain_line(state) << "\n" << std::flush;
   }

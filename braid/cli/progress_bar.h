@@ -14,6 +14,8 @@ namespace braid::cli {
 struct ProgressOptions {
   std::string label{};               // the name of the operation
   std::optional<int64_t> columns{};  // of the terminal; nothing: plain lines
+  /// The width at this moment, asked before each redraw: people resize terminals. Nothing: it is `columns`.
+  std::function<std::optional<int64_t>()> columns_now{};
   std::chrono::milliseconds redraw_interval{100};
   std::chrono::milliseconds line_interval{10'000};  // between plain lines
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
@@ -69,6 +71,8 @@ class ProgressBar {
   };
 
   std::optional<std::chrono::seconds> time_left(TimePoint now, std::optional<double> fraction) const;
+
+  int64_t width() const;
 
   std::ostream& stream_;
   ProgressOptions options_;

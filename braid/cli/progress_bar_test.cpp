@@ -74,6 +74,22 @@ TEST_F(Bar, RedrawsAtMostTenTimesASecond) {
   EXPECT_EQ(redraws, 10);
 }
 
+TEST_F(Bar, FollowsAResizedTerminal) {
+  std::optional<int64_t> columns = 24;
+  ProgressOptions resized = options(24);
+  resized.columns_now = [&] { return columns; };
+  ProgressBar bar(stream_, resized);
+  bar.update(0.0, "a");
+  EXPECT_EQ(printed(), "\r\033[Kwork   0% [.........] a");
+  columns = 20;
+  now_ += seconds(1);
+  bar.update(0.0, "a");
+  EXPECT_EQ(printed(), "\r\033[Kwork   0% [.....] a");
+  columns = std::nullopt;  // cannot be asked any more
+  bar.finish("a");
+  EXPECT_EQ(printed(), "\r\033[Kwork 100% [#########] a\n");
+}
+
 TEST_F(Bar, EstimatesTheRemainingTimeFromTheFirstUpdate) {
   now_ += seconds(100);
   ProgressBar bar(stream_, options(60));

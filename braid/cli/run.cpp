@@ -128,14 +128,16 @@ int run(const CommandContext& context) {
 int run(int argc, const char* const* argv) {
   try {
     const auto environment = process_environment();
-    const CommandContext context = {.arguments = {argv + std::min(argc, 1), argv + argc},
-                                    .program = program_path(),
-                                    .environment = environment,
-                                    .out = std::cout,
-                                    .err = std::cerr,
-                                    .out_columns = terminal_columns(STDOUT_FILENO, environment),
-                                    .err_columns = terminal_columns(STDERR_FILENO, environment),
-                                    .cores = usable_cores()};
+    const CommandContext context = {
+        .arguments = {argv + std::min(argc, 1), argv + argc},
+        .program = program_path(),
+        .environment = environment,
+        .out = std::cout,
+        .err = std::cerr,
+        .out_columns = terminal_columns(STDOUT_FILENO, environment),
+        .err_columns = terminal_columns(STDERR_FILENO, environment),
+        .columns_now = [&environment](int descriptor) { return terminal_columns(descriptor, environment); },
+        .cores = usable_cores()};
     return with_output_checked(run(context));
   } catch (...) {
     return report_exception("braid", std::cerr);

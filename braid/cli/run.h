@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <ostream>
@@ -22,7 +23,9 @@ struct CommandContext {
   std::ostream& err;                     // progress, notes and errors
   std::optional<int64_t> out_columns{};  // width of the terminal, if `out` is one
   std::optional<int64_t> err_columns{};  // the same for `err`
-  int64_t cores = 1;                     // that this process may use
+  /// The width at this moment of the terminal on a descriptor; may be empty.
+  std::function<std::optional<int64_t>(int descriptor)> columns_now{};
+  int64_t cores = 1;  // that this process may use
 };
 
 /// A variable of the environment; nothing if it is unset or empty.

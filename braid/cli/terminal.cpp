@@ -3,6 +3,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "braid/base/text.h"
 
 namespace braid::cli {
@@ -24,17 +26,22 @@ int64_t columns_variable(const Environment& environment) {
   return columns && *columns >= 1 ? *columns : kDefaultColumns;
 }
 
+std::optional<int64_t> width_of(int terminal) {
+  winsize size{};
+  if (::ioctl(terminal, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return std::nullopt;
+  return size.ws_col;
+}
+
 }  // namespace
 
 std::optional<int64_t> terminal_columns(int descriptor, const Environment& environment) {
   if (is_dumb(environment)) return std::nullopt;
-  if (::isatty(descriptor) == 1) {
-    winsize size{};
-    if (::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-    return columns_variable(environment);
-  }
-  if (value_of(environment, "BRAID_PROGRESS") == "1") return columns_variable(environment);
-  return std::nullopt;
+  if (::isatty(descriptor) == 1) return width_of(descriptor).value_or(columns_variable(environment));
+  if (value_of(environment, "BRAID_PROGRESS") != "1") return std::nullopt;
+  const auto terminal = parse_int(value_of(environment, "BRAID_TERMINAL_FD"));
+  const auto width =
+      terminal && std::in_range<int>(*terminal) ? width_of(static_cast<int>(*terminal)) : std::nullopt;
+  return width.value_or(columns_variable(environment));
 }
 
 bool allows_colours(const Environment& environment) {

@@ -133,7 +133,10 @@ struct PretrainOptions {
   int64_t logging_steps = 500;
   std::optional<std::string> profile_steps;
   bool disable_tqdm = false;
-  std::optional<std::string> report_to;
+  std::vector<std::string> report_to;
+  std::optional<std::string> logging_dir;
+  std::optional<std::string> run_name;
+  std::string log_format = "auto";
   bool skip_memory_metrics = true;
   bool skip_export = false;
   std::optional<int64_t> save_steps;

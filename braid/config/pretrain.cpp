@@ -239,6 +239,11 @@ void validate(const PretrainOptions& options) {
                "--sequence_parallel 1 divides the sequence over the ranks of --tensor_parallel_degree, which "
                "must be above 1, got ",
                options.tensor_parallel_degree);
+  const std::vector<std::string>& reports = options.report_to;
+  const bool reports_nothing = std::count(reports.begin(), reports.end(), "none") > 0;
+  for (const std::string& name : reports) {
+    errors.check(name == "none" || !reports_nothing, "--report_to none and ", name, " conflict; omit one");
+  }
   const bool saves = options.save_steps && options.save_strategy.value_or("steps") != "no";
   errors.check(!saves || !options.do_train || *options.save_steps > options.max_steps, "--save_steps ",
                options.save_steps.value_or(0), ": a checkpoint would be due within ",

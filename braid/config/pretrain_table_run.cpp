@@ -270,10 +270,21 @@ void add_output_options(Table& table) {
                      "for Perfetto and as a drawing next to the plan."});
   table.add("disable_tqdm", &P::disable_tqdm, {.help = "Do not show a progress bar on a terminal."});
   table.add("report_to", &P::report_to,
-            {.help = "Additional destination for metrics; <output_dir>/metrics.jsonl is always written.",
-             .choices = {"none", "visualdl", "wandb", "tensorboard", "all"},
-             .supported = {"none"},
-             .missing = "destinations for metrics other than <output_dir>/metrics.jsonl"});
+            {.help = "Where each log line's values go as curves, and the options as text, besides "
+                     "<output_dir>/metrics.jsonl: VisualDL's and TensorBoard's files, an offline run of "
+                     "Weights & Biases, all of them, or none. Several may be given. Unset: visualdl.",
+             .choices = {"visualdl", "tensorboard", "wandb", "all", "none"}});
+  table.add(
+      "logging_dir", &P::logging_dir,
+      {.help = "The folder of report_to's files. Unset: <output_dir>/runs/<time>_<host> for VisualDL and "
+               "TensorBoard, <output_dir> for Weights & Biases."});
+  table.add("run_name", &P::run_name,
+            {.help = "The run's name in VisualDL and Weights & Biases. Unset: output_dir."});
+  table.add(
+      "log_format", &P::log_format,
+      {.help = "The log's lines: full, with PaddleNLP's keys; short, for a terminal of 80 columns; auto: "
+               "short on a terminal and full elsewhere.",
+       .choices = {"auto", "short", "full"}});
   table.add("skip_memory_metrics", &P::skip_memory_metrics,
             {.help = "Omit memory from the log.", .no_effect = "memory is always logged"});
   table.add("skip_export", &P::skip_export,

@@ -81,7 +81,7 @@ TEST(Pretrain, APaddleNlpScriptRunsUnchanged) {
                                  .output_dir = "O",
                                  .logging_steps = 1,
                                  .disable_tqdm = true,
-                                 .report_to = "none",
+                                 .report_to = {"none"},
                                  .save_steps = 5000};
   EXPECT_EQ(command.options, expected);
   EXPECT_EQ(warmup_steps(command.options), 0.2);
@@ -133,7 +133,9 @@ TEST(Pretrain, ErrorsNameTheOptionTheValueAndTheRemedy) {
       {"--sep_parallel_degree 2", "support segment parallelism"},
       {"--context_parallel_degree 2", "support context parallelism"},
       {"--hybrid_parallel_topo_order sharding_first", "support other rank orders"},
-      {"--report_to wandb", "support destinations for metrics other than"},
+      {"--report_to mlflow", "one of visualdl, tensorboard, wandb, all, none, got 'mlflow'"},
+      {"--report_to none wandb", "--report_to none and wandb conflict"},
+      {"--log_format long", "one of auto, short, full, got 'long'"},
       {"--resume_from_checkpoint x", "support resuming from checkpoints"},
       {"--save_strategy steps", "support checkpoints"},
       {"--save_steps 20", "--save_steps 20: a checkpoint would be due within 20 steps"},

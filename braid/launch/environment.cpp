@@ -12,8 +12,8 @@ Environment rank_environment(const Environment& base, const LaunchOptions& optio
                              const RankSetting& setting) {
   Environment result = base;
   // The variables of an outer launch must not reach these ranks.
-  for (const char* name :
-       {"BRAID_RUN_ID", kSecretVariable, "BRAID_LOCAL_DEVICE", "BRAID_MASTER_LISTEN_FD", "BRAID_PROGRESS"}) {
+  for (const char* name : {"BRAID_RUN_ID", kSecretVariable, "BRAID_LOCAL_DEVICE", "BRAID_MASTER_LISTEN_FD",
+                           "BRAID_PROGRESS", "BRAID_TERMINAL_FD"}) {
     result.erase(name);
   }
   const int64_t ranks = ranks_per_node(options);
@@ -34,6 +34,7 @@ Environment rank_environment(const Environment& base, const LaunchOptions& optio
   if (setting.terminal_columns) {
     result["BRAID_PROGRESS"] = "1";
     result["COLUMNS"] = std::to_string(*setting.terminal_columns);
+    if (setting.terminal_fd) result["BRAID_TERMINAL_FD"] = std::to_string(*setting.terminal_fd);
   }
   return result;
 }

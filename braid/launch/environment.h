@@ -22,6 +22,7 @@ struct RankSetting {
   std::string secret{};                       // the run's
   int64_t omp_num_threads = 1;                // used if the environment has none
   std::optional<int64_t> terminal_columns{};  // the rank's output ends on a terminal this wide
+  std::optional<int> terminal_fd{};           // that terminal, inherited
 };
 
 /// The global rank of `local_rank` on the node that `options` describes.
@@ -32,7 +33,7 @@ int64_t global_rank(const LaunchOptions& options, int64_t local_rank);
 /// unless `base` has it; BRAID_RUN_ID; BRAID_RUN_SECRET; BRAID_LOCAL_DEVICE, the entry of --gpus;
 /// BRAID_MASTER_LISTEN_FD, a socket that already listens on MASTER_PORT, on which rank 0 serves the
 /// rendezvous; BRAID_PROGRESS=1 and COLUMNS if the output goes to a terminal, so that a progress bar may be
-/// drawn.
+/// drawn, and BRAID_TERMINAL_FD, that terminal, whose width may change.
 Environment rank_environment(const Environment& base, const LaunchOptions& options,
                              const RankSetting& setting);
 

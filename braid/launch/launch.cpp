@@ -10,6 +10,7 @@
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
+#include "braid/launch/log_text.h"
 #include "braid/launch/process.h"
 #include "braid/launch/rank_log.h"
 #include "braid/launch/rendezvous.h"
@@ -76,6 +77,7 @@ class Job {
   const LaunchContext& context_;
   SignalQueue signals_;
   std::vector<Rank> ranks_;
+  ShownText shown_;  // of local rank 0
   Clock::time_point started_ = Clock::now();
 
   std::optional<size_t> culprit_;  // index of the rank whose failure ended the run
@@ -125,6 +127,8 @@ void Job::start() {
   const std::string secret = choose_secret(context_.environment, options_);
   const int64_t threads = std::max<int64_t>(1, context_.cores / count);
 
+  FileDescriptor terminal;  // a copy above 2, which rank 0 may ask for its width
+  if (context_.terminal_fd) terminal = FileDescriptor(::fcntl(*context_.terminal_fd, F_DUPFD_CLOEXEC, 3));
   const bool is_own = is_own_program(options_);
   const std::string& program = is_own ? options_.command.front() : context_.program;
   const std::vector<std::string> arguments(options_.command.begin() + (is_own ? 1 : 0),
@@ -138,13 +142,16 @@ void Job::start() {
                            .run_id = run_id,
                            .secret = secret,
                            .omp_num_threads = threads,
-                           .terminal_columns = std::nullopt};
+                           .terminal_columns = std::nullopt,
+                           .terminal_fd = std::nullopt};
     if (i == 0 && rendezvous.listener) setting.master_listen_fd = rendezvous.listener.get();
     if (i == 0) setting.terminal_columns = context_.terminal_columns;
+    if (i == 0 && terminal) setting.terminal_fd = terminal.get();
     Process process = start_process({.program = program,
                                      .arguments = arguments,
                                      .environment = rank_environment(context_.environment, options_, setting),
                                      .inherited_fd = setting.master_listen_fd,
+                                     .terminal_fd = setting.terminal_fd,
                                      .signal_mask = signals_.former_mask()});
     ranks_.push_back({global_rank(options_, i), i, std::move(process),
                       std::move(logs[static_cast<size_t>(i)]), std::nullopt});
@@ -192,7 +199,7 @@ void Job::read_some(Rank& rank) {
   }
   const std::string_view bytes(buffer.data(), static_cast<size_t>(count));
   note_log_error(rank, rank.log.take(bytes));
-  if (rank.local_rank == 0) context_.output(bytes);
+  if (rank.local_rank == 0) context_.output(shown_.take(bytes));
 }
 
 void Job::drain(Rank& rank) {
@@ -202,6 +209,7 @@ void Job::drain(Rank& rank) {
     read_some(rank);
   }
   rank.process.output.close();
+  if (rank.local_rank == 0) context_.output(shown_.finish());
   note_log_error(rank, rank.log.finish());
 }
 

@@ -26,6 +26,7 @@ struct LaunchContext {
   std::function<void(std::string_view)>
       message{};                              // receives the launcher's own lines, each with its newline
   std::optional<int64_t> terminal_columns{};  // set if `output` is a terminal: its width
+  std::optional<int> terminal_fd{};           // that terminal, to be asked for its width
   int64_t cores = 1;                          // shared by this node's ranks
 
   std::chrono::milliseconds culprit_wait{500};    // after a rank that blames another one

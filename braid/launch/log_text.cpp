@@ -1,15 +1,23 @@
 #include "braid/launch/log_text.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace braid::launch {
 namespace {
 
 constexpr size_t kLongestKept = 1000;
+constexpr std::string_view kBeginLogged = "\x1b_braid:";
+constexpr std::string_view kNotLogged = "\x1b_braid:\x1b\\";  // such a line is for the terminal only
+constexpr std::string_view kEndLogged = "\x1b\\";
 
 // `line` without terminal control sequences: ESC [, parameters, one final byte in @ to ~ (ECMA-48,
 // section 5.4).
 std::string without_controls(const std::string& line) {
+  if (const size_t begin = line.find(kBeginLogged); begin != std::string::npos) {
+    const size_t text = begin + kBeginLogged.size();
+    return line.substr(text, line.find(kEndLogged, text) - text);
+  }
   if (line.find("\x1b[") == std::string::npos) return line;
   std::string plain;
   for (size_t i = 0; i < line.size(); ++i) {
@@ -57,6 +65,11 @@ std::string LogText::finish() {
 }
 
 void LogText::end_line(std::string& out) {
+  if (line_.starts_with(kNotLogged)) {
+    line_.clear();
+    redraw_ = false;
+    return;
+  }
   std::string plain = without_controls(line_);
   line_.clear();
   redraw_ = false;
@@ -67,5 +80,36 @@ void LogText::end_line(std::string& out) {
   last_lines_.push_back(std::move(plain));
   if (last_lines_.size() > kLastLines) last_lines_.pop_front();
 }
+
+std::string with_log_line(std::string_view shown, std::string_view logged) {
+  std::string text(kBeginLogged);
+  text += logged;
+  text += kEndLogged;
+  for (const char c : shown) {
+    text += c;
+    if (c == '\n') text += kNotLogged;
+  }
+  return text;
+}
+
+std::string ShownText::take(std::string_view bytes) {
+  held_ += bytes;
+  std::string out;
+  while (true) {
+    const size_t begin = held_.find(kBeginLogged);
+    if (begin == std::string::npos) break;
+    const size_t end = held_.find(kEndLogged, begin);
+    out += held_.substr(0, begin);
+    held_.erase(0, end == std::string::npos ? begin : end + kEndLogged.size());
+    if (end == std::string::npos) return held_.size() > LogText::kLongestLine ? out + finish() : out;
+  }
+  size_t kept = std::min(held_.size(), kBeginLogged.size() - 1);
+  while (!kBeginLogged.starts_with(std::string_view(held_).substr(held_.size() - kept))) --kept;
+  out += held_.substr(0, held_.size() - kept);
+  held_.erase(0, held_.size() - kept);
+  return out;
+}
+
+std::string ShownText::finish() { return std::exchange(held_, {}); }
 
 }  // namespace braid::launch

@@ -35,4 +35,20 @@ class LogText {
   std::deque<std::string> last_lines_;
 };
 
+/// What a rank writes in place of `shown`, one or several lines, if a launcher is to show that on a terminal
+/// and the line `logged` in the log (both without the last newline): `logged` in an application program
+/// command (ECMA-48, section 8.3.2), which LogText takes and ShownText removes.
+std::string with_log_line(std::string_view shown, std::string_view logged);
+
+/// The bytes that a terminal gets of a rank's output: all but what with_log_line added for the log.
+class ShownText {
+ public:
+  std::string take(std::string_view bytes);
+  /// What is left at the end: an unfinished command, shown as it is.
+  std::string finish();
+
+ private:
+  std::string held_;  // what may be the beginning of such a command
+};
+
 }  // namespace braid::launch

@@ -20,6 +20,7 @@ struct Prepared {
   int output = -1;
   int error = -1;  // receives errno if the program cannot be started; closed by a successful exec
   int inherited = -1;
+  int terminal = -1;
   int last_descriptor = 0;
   const sigset_t* signal_mask = nullptr;
   const char* program = nullptr;
@@ -41,6 +42,7 @@ void close_others_on_exec(int last_descriptor) {
   ::dup2(prepared.output, 2);
   close_others_on_exec(prepared.last_descriptor);
   if (prepared.inherited >= 0) ::fcntl(prepared.inherited, F_SETFD, 0);
+  if (prepared.terminal >= 0) ::fcntl(prepared.terminal, F_SETFD, 0);
   ::sigprocmask(SIG_SETMASK, prepared.signal_mask, nullptr);
   ::execve(prepared.program, prepared.arguments, prepared.environment);
   const int error = errno;
@@ -93,6 +95,7 @@ Process start_process(const ProcessSpec& spec) {
                              .output = output.write.get(),
                              .error = error.write.get(),
                              .inherited = spec.inherited_fd.value_or(-1),
+                             .terminal = spec.terminal_fd.value_or(-1),
                              .last_descriptor = last_descriptor(),
                              .signal_mask = &spec.signal_mask,
                              .program = arguments[0].c_str(),

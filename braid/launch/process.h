@@ -18,8 +18,9 @@ struct ProcessSpec {
   std::vector<std::string> arguments{};  // without the program's name
   Environment environment{};
   std::optional<int>
-      inherited_fd{};      // kept open under the same number; all others except 0, 1 and 2 are closed
-  sigset_t signal_mask{};  // the child's blocked signals
+      inherited_fd{};  // kept open under the same number; all others except 0, 1 and 2 are closed
+  std::optional<int> terminal_fd{};  // the same for a terminal
+  sigset_t signal_mask{};            // the child's blocked signals
 };
 
 struct Process {

@@ -1,6 +1,7 @@
 #include "braid/report/step_metrics.h"
 
 #include <cmath>
+#include <utility>
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
@@ -17,12 +18,20 @@ std::string rate_text(double value) {
   return fixed(value, digits);
 }
 
-std::string gib_text(int64_t bytes) { return fixed(static_cast<double>(bytes) / kGiB, 4); }
+Metric memory(std::string key, int64_t bytes) {
+  const double gib = static_cast<double>(bytes) / kGiB;
+  return {.key = std::move(key), .value = gib, .text = fixed(gib, 4)};
+}
 
 std::string json_number(double value) { return std::isfinite(value) ? to_text(value) : "null"; }
 
 double per_second(double amount, std::chrono::duration<double> elapsed) {
   return elapsed.count() > 0 ? amount / elapsed.count() : 0.0;
+}
+
+Metric rate(std::string key, double amount, std::chrono::duration<double> elapsed) {
+  const double value = per_second(amount, elapsed);
+  return {.key = std::move(key), .value = value, .text = rate_text(value)};
 }
 
 }  // namespace
@@ -35,28 +44,35 @@ std::string clock_text(std::chrono::duration<double> elapsed) {
                    : cat(minutes, ":", two(seconds % 60));
 }
 
-std::string log_line(const IntervalMetrics& m) {
+LogEntry log_entry(const IntervalMetrics& m) {
   const double seconds = m.elapsed.count();
   const double per_step = m.steps > 0 ? seconds / static_cast<double>(m.steps) : 0.0;
-  const auto left =
-      std::chrono::duration<double>(per_step * static_cast<double>(m.max_steps - m.global_step));
+  const double left = per_step * static_cast<double>(m.max_steps - m.global_step);
+  const std::string eta = clock_text(std::chrono::duration<double>(left));
   const auto ranks = static_cast<double>(m.ranks);
-  return cat(
-      "loss: ", fixed(m.loss, 8), ", learning_rate: ", brief(m.learning_rate, 6),
-      ", global_step: ", m.global_step, ", current_memory_allocated: ", gib_text(m.memory.allocated_bytes),
-      ", current_memory_reserved: ", gib_text(m.memory.reserved_bytes),
-      ", max_memory_allocated: ", gib_text(m.memory.max_allocated_bytes),
-      ", max_memory_reserved: ", gib_text(m.memory.max_reserved_bytes),
-      ", interval_runtime: ", fixed(seconds, 4),
-      ", interval_samples_per_second: ", rate_text(per_second(static_cast<double>(m.samples), m.elapsed)),
-      ", interval_tokens_per_second_per_device: ",
-      rate_text(per_second(static_cast<double>(m.tokens), m.elapsed) / ranks),
-      ", interval_hardware_tflops_per_device: ", rate_text(per_second(m.flops, m.elapsed) / ranks / 1e12),
-      ", interval_steps_per_second: ", rate_text(per_second(static_cast<double>(m.steps), m.elapsed)),
-      ", progress_or_epoch: ",
-      fixed(static_cast<double>(m.global_step) / static_cast<double>(m.max_steps), 4),
-      ", grad_norm: ", rate_text(m.grad_norm), ", gemm_share: ", fixed(m.gemm_share, 3),
-      ", eta: ", clock_text(left));
+  const double tokens_per_second = per_second(static_cast<double>(m.tokens), m.elapsed);
+  const double progress = static_cast<double>(m.global_step) / static_cast<double>(m.max_steps);
+  return {.global_step = m.global_step,
+          .metrics = {{"loss", m.loss, fixed(m.loss, 8)},
+                      {"learning_rate", m.learning_rate, brief(m.learning_rate, 6)},
+                      {"global_step", static_cast<double>(m.global_step), cat(m.global_step)},
+                      memory("current_memory_allocated", m.memory.allocated_bytes),
+                      memory("current_memory_reserved", m.memory.reserved_bytes),
+                      memory("max_memory_allocated", m.memory.max_allocated_bytes),
+                      memory("max_memory_reserved", m.memory.max_reserved_bytes),
+                      {"interval_runtime", seconds, fixed(seconds, 4)},
+                      rate("interval_samples_per_second", static_cast<double>(m.samples), m.elapsed),
+                      rate("interval_tokens_per_second_per_device", static_cast<double>(m.tokens) / ranks,
+                           m.elapsed),
+                      rate("interval_hardware_tflops_per_device", m.flops / ranks / 1e12, m.elapsed),
+                      rate("interval_steps_per_second", static_cast<double>(m.steps), m.elapsed),
+                      {"progress_or_epoch", progress, fixed(progress, 4)},
+                      {"grad_norm", m.grad_norm, rate_text(m.grad_norm)},
+                      {"gemm_share", m.gemm_share, fixed(m.gemm_share, 3)},
+                      {"eta", left, eta}},
+          .brief = {cat("step ", m.global_step), cat("loss ", fixed(m.loss, 4)),
+                    cat("lr ", brief(m.learning_rate, 3)), cat("norm ", brief(m.grad_norm, 3)),
+                    cat(fixed(tokens_per_second, 0), " tokens/s"), cat("eta ", eta)}};
 }
 
 std::string to_json(const StepMetrics& m) {
@@ -77,18 +93,40 @@ std::string to_json(const StepMetrics& m) {
              ",\"gemm_share\":", json_number(m.gemm_share), ",\"memory\":[", memory, "]}");
 }
 
-std::string log_line(const EvalMetrics& m) {
-  return cat(m.part, "_loss: ", fixed(m.loss, 8), ", ", m.part, "_ppl: ", fixed(std::exp(m.loss), 4),
-             ", global_step: ", m.global_step, ", ", m.part, "_runtime: ", fixed(m.elapsed.count(), 4), ", ",
-             m.part,
-             "_samples_per_second: ", rate_text(per_second(static_cast<double>(m.samples), m.elapsed)), ", ",
-             m.part, "_tokens: ", m.tokens);
+LogEntry log_entry(const EvalMetrics& m) {
+  const double perplexity = std::exp(m.loss);
+  const double seconds = m.elapsed.count();
+  return {.global_step = m.global_step,
+          .metrics = {{m.part + "_loss", m.loss, fixed(m.loss, 8)},
+                      {m.part + "_ppl", perplexity, fixed(perplexity, 4)},
+                      {"global_step", static_cast<double>(m.global_step), cat(m.global_step)},
+                      {m.part + "_runtime", seconds, fixed(seconds, 4)},
+                      rate(m.part + "_samples_per_second", static_cast<double>(m.samples), m.elapsed),
+                      {m.part + "_tokens", static_cast<double>(m.tokens), cat(m.tokens)}},
+          .brief = {cat("step ", m.global_step), cat(m.part, " loss ", fixed(m.loss, 4)),
+                    cat("ppl ", brief(perplexity, 4)), counted(m.tokens, "token"),
+                    cat("in ", clock_text(m.elapsed))}};
 }
 
 std::string to_json(const EvalMetrics& m) {
   return cat("{\"type\":\"", m.part, "\",\"global_step\":", m.global_step, ",\"", m.part,
              "_loss\":", json_number(m.loss), ",\"tokens\":", m.tokens,
              ",\"runtime_seconds\":", json_number(m.elapsed.count()), "}");
+}
+
+LogEntry log_entry(const TrainingMetrics& m) {
+  const double seconds = m.elapsed.count();
+  const double tokens_per_second = per_second(static_cast<double>(m.tokens), m.step_time);
+  const double per_device = tokens_per_second / static_cast<double>(m.ranks);
+  return {.global_step = m.steps,
+          .metrics = {{"train_runtime", seconds, fixed(seconds, 4)},
+                      rate("train_samples_per_second", static_cast<double>(m.samples), m.elapsed),
+                      rate("train_steps_per_second", static_cast<double>(m.steps), m.elapsed),
+                      {"train_loss", m.loss, fixed(m.loss, 8)},
+                      {"Effective Tokens per second", tokens_per_second, fixed(tokens_per_second, 2)},
+                      {"ips", per_device, cat(fixed(per_device, 2), " tokens/s/device")}},
+          .brief = {counted(m.steps, "step"), cat("in ", clock_text(m.elapsed)),
+                    cat("mean loss ", fixed(m.loss, 4)), cat(fixed(tokens_per_second, 0), " tokens/s")}};
 }
 
 }  // namespace braid::report

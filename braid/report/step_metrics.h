@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "braid/report/log_entry.h"
+
 namespace braid::report {
 
 /// Device memory of one rank, in bytes.
@@ -49,10 +51,9 @@ struct IntervalMetrics {
   RankMemory memory;  ///< of the rank that prints
 };
 
-/// "loss: 10.49585533, learning_rate: 1e-06, global_step: 1, current_memory_allocated: 0.44, ...":
-/// PaddleNLP's keys in its order, then braid's own (grad_norm, gemm_share, eta). Memory in GiB, TFLOP/s in
-/// units of 10^12.
-std::string log_line(const IntervalMetrics& metrics);
+/// PaddleNLP's keys in its order (loss, learning_rate, global_step, ...), then braid's own (grad_norm,
+/// gemm_share, eta). Memory in GiB, TFLOP/s in units of 10^12.
+LogEntry log_entry(const IntervalMetrics& metrics);
 
 /// One line of metrics.jsonl, without the newline. Numbers read back exactly; NaN and infinities are written
 /// as null.
@@ -67,8 +68,21 @@ struct EvalMetrics {
   int64_t samples = 0;
   std::chrono::duration<double> elapsed{0};
 };
-std::string log_line(const EvalMetrics& metrics);
+LogEntry log_entry(const EvalMetrics& metrics);
 std::string to_json(const EvalMetrics& metrics);
+
+/// A whole training.
+struct TrainingMetrics {
+  int64_t steps = 0;
+  double loss = 0;      ///< mean over all steps
+  int64_t samples = 0;  ///< over all ranks
+  int64_t tokens = 0;   ///< that contributed to the loss, over all ranks
+  int64_t ranks = 1;
+  std::chrono::duration<double> elapsed{0};    ///< with evaluations
+  std::chrono::duration<double> step_time{0};  ///< the sum of the steps' times
+};
+/// The last entry: PaddleNLP's train_runtime and so on, and the throughput of all steps.
+LogEntry log_entry(const TrainingMetrics& metrics);
 
 /// "0:07", "12:34", "1:02:03".
 std::string clock_text(std::chrono::duration<double> elapsed);

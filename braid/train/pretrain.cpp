@@ -145,6 +145,7 @@ class Run {
   std::optional<report::IntervalMeter> interval_;
   std::optional<report::StepMetrics> unreported_;  // of the last step, where its outcome is not known yet
   int64_t train_tokens_ = 0;
+  Seconds step_time_{0};
   PretrainSummary summary_;
 };
 
@@ -173,7 +174,7 @@ void Run::evaluate() {
                                                   std::ssize(microbatches) * trainer_.plan().data_ranks(),
                                        .elapsed = Clock::now() - begin};
   summary_.eval_losses.push_back(metrics.loss);
-  job_.reporter.line(report::log_line(metrics));
+  job_.reporter.entry(report::log_entry(metrics));
   append_metrics(report::to_json(metrics));
 }
 
@@ -197,10 +198,11 @@ void Run::report(const StepOutcome& outcome) {
   summary_.grad_norms.push_back(outcome.grad_norm);
   summary_.stopped |= outcome.stop_requested && summary_.steps < max_steps;
   train_tokens_ += metrics.tokens;
+  step_time_ += metrics.elapsed;
   interval_->add(metrics);
   const bool is_due = metrics.global_step % job_.options.logging_steps == 0;
   if (is_due || metrics.global_step == max_steps || summary_.stopped) {
-    job_.reporter.line(report::log_line(interval_->take()));
+    job_.reporter.entry(report::log_entry(interval_->take()));
   }
 }
 
@@ -257,18 +259,16 @@ void Run::train() {
 }
 
 void Run::report_whole_training(Seconds elapsed) const {
-  const auto per_second = [&](int64_t count) { return static_cast<double>(count) / elapsed.count(); };
-  const double mean = summary_.losses.empty()
-                          ? 0.0
-                          : std::accumulate(summary_.losses.begin(), summary_.losses.end(), 0.0) /
-                                static_cast<double>(summary_.losses.size());
-  const int64_t samples = summary_.steps * trainer_.plan().samples_per_step();
-  job_.reporter.line(cat("train_runtime: ", fixed(elapsed.count(), 4),
-                         ", train_samples_per_second: ", fixed(per_second(samples), 4),
-                         ", train_steps_per_second: ", fixed(per_second(summary_.steps), 4),
-                         ", train_loss: ", fixed(mean, 8)));
-  job_.reporter.line(cat("Effective Tokens per second: ", fixed(per_second(train_tokens_), 2), ", ips: ",
-                         fixed(per_second(train_tokens_) / trainer_.world().size(), 2), " tokens/s/device"));
+  const double sum = std::accumulate(summary_.losses.begin(), summary_.losses.end(), 0.0);
+  const int64_t losses = std::ssize(summary_.losses);
+  job_.reporter.entry(report::log_entry(
+      report::TrainingMetrics{.steps = summary_.steps,
+                              .loss = losses == 0 ? 0.0 : sum / static_cast<double>(losses),
+                              .samples = summary_.steps * trainer_.plan().samples_per_step(),
+                              .tokens = train_tokens_,
+                              .ranks = trainer_.world().size(),
+                              .elapsed = elapsed,
+                              .step_time = step_time_}));
 }
 
 void Run::export_model() {

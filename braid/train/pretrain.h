@@ -20,6 +20,8 @@ namespace braid::train {
 struct Reporter {
   /// A line of the log, without time or level.
   std::function<void(const std::string& line)> line = [](const std::string&) {};
+  /// An entry of the log that consists of values. What it throws ends the run.
+  std::function<void(const report::LogEntry& entry)> entry = [](const report::LogEntry&) {};
   /// After every step, for a progress bar.
   std::function<void(const report::StepMetrics& step, int64_t max_steps)> step = [](const auto&, int64_t) {};
 };

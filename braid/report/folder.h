@@ -1,0 +1,19 @@
+// Folders for the files of a report.
+#pragma once
+
+#include <filesystem>
+#include <system_error>
+
+#include "braid/base/error.h"
+
+namespace braid::report {
+
+/// `folder`, created with its parents if it is not there. Throws DataError with the reason if it cannot be.
+inline std::filesystem::path made_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  require<DataError>(!error, "cannot create ", folder.string(), ": ", error.message());
+  return folder;
+}
+
+}  // namespace braid::report
