@@ -22,6 +22,19 @@ struct DataError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// An output that cannot be created or written: a full disk, a directory that is not there or not writable, a
+/// reader that has left. The message names the path, the system's reason and the remedy.
+struct OutputError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Memory that the system does not give. The message says what was being allocated, how much, and what to
+/// lower. Where that is not known, std::bad_alloc is thrown as usual; failure_of (failure.h) treats both
+/// alike.
+struct OutOfMemoryError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 /// A peer that failed, left or did not answer in time. The message names the rank, the peer and the action.
 struct CommError : std::runtime_error {
   using std::runtime_error::runtime_error;

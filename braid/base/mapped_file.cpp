@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/base/failure.h"
 #include "braid/base/text.h"
 
 namespace braid {
@@ -58,7 +59,8 @@ MappedFile::~MappedFile() {
 
 FileSink::FileSink(std::string path) : path_(std::move(path)) {
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  require<DataError>(fd_ >= 0, path_, ": cannot be created: ", std::strerror(errno));
+  require<OutputError>(fd_ >= 0, path_, ": cannot be created: ", std::strerror(errno), "; ",
+                       write_remedy(errno));
   buffer_.reserve(kBufferBytes);
 }
 
@@ -85,11 +87,8 @@ void FileSink::write_out(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(fd_, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
-    const bool is_full = count < 0 && (errno == ENOSPC || errno == EDQUOT);
-    require<DataError>(!is_full, path_, ": the disk is full after ", counted(written_, "byte"),
-                       "; free some space or write to another directory");
-    require<DataError>(count >= 0, path_, ": write failed after ", counted(written_, "byte"), ": ",
-                       std::strerror(errno));
+    require<OutputError>(count >= 0, path_, ": cannot be written after ", counted(written_, "byte"), ": ",
+                         std::strerror(errno), "; ", write_remedy(errno));
     written_ += count;
     bytes = bytes.subspan(static_cast<size_t>(count));
   }
@@ -99,9 +98,11 @@ void FileSink::close() {
   flush();
   // Devices and pipes cannot be synchronised (EINVAL).
   const bool is_synced = ::fsync(fd_) == 0 || errno == EINVAL;
-  require<DataError>(is_synced, path_, ": cannot be written to the disk: ", std::strerror(errno));
+  require<OutputError>(is_synced, path_, ": cannot be written to the disk: ", std::strerror(errno), "; ",
+                       write_remedy(errno));
   const int fd = std::exchange(fd_, -1);
-  require<DataError>(::close(fd) == 0, path_, ": cannot be closed: ", std::strerror(errno));
+  require<OutputError>(::close(fd) == 0, path_, ": cannot be closed: ", std::strerror(errno), "; ",
+                       write_remedy(errno));
 }
 
 }  // namespace braid

@@ -40,8 +40,7 @@ class MappedFile {
   int64_t size_ = 0;
 };
 
-/// A file written through a buffer. Every failure throws DataError with the path and, for a full disk, what
-/// to do.
+/// A file written through a buffer. Every failure throws OutputError with the path and what to do.
 class FileSink {
  public:
   /// Creates or truncates `path`.

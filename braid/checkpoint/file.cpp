@@ -9,31 +9,10 @@
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/base/failure.h"
 #include "braid/base/text.h"
 
 namespace braid::checkpoint {
-namespace {
-
-std::string_view write_remedy(int error) {
-  switch (error) {
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      return "free some space, raise the quota or file size limit, or write to another disk";
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return "choose a directory that this user can write to";
-    case ENOENT:
-    case ENOTDIR:
-      return "create the directory first";
-    default:
-      return "check the disk or the mount, or write elsewhere";
-  }
-}
-
-}  // namespace
-
 ReadableFile::ReadableFile(std::filesystem::path path) : path_(std::move(path)) {
   // O_NONBLOCK: opening a pipe without a writer would block forever. No effect on regular
   // files.
@@ -128,13 +107,13 @@ void ReplacingFile::commit() {
   if (directory < 0) return;
   const int error = ::fsync(directory) == 0 ? 0 : errno;
   ::close(directory);
-  require<DataError>(error == 0 || error == EINVAL, parent.string(),
-                     ": cannot be synced: ", std::strerror(error), "; ", write_remedy(error));
+  require<OutputError>(error == 0 || error == EINVAL, parent.string(),
+                       ": cannot be synced: ", std::strerror(error), "; ", write_remedy(error));
 }
 
 void ReplacingFile::fail(std::string_view action) const {
   const int error = errno;
-  throw DataError(
+  throw OutputError(
       cat(partial_.string(), ": cannot be ", action, ": ", std::strerror(error), "; ", write_remedy(error)));
 }
 
@@ -147,14 +126,15 @@ void write_text_file(const std::filesystem::path& path, std::string_view text) {
 void remove_file(const std::filesystem::path& path) {
   if (::unlink(path.c_str()) == 0 || errno == ENOENT || errno == ENOTDIR) return;
   const int error = errno;
-  throw DataError(cat(path.string(), ": cannot be removed: ", std::strerror(error), "; remove it manually"));
+  throw OutputError(
+      cat(path.string(), ": cannot be removed: ", std::strerror(error), "; remove it manually"));
 }
 
 void make_directory(const std::filesystem::path& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  require<DataError>(!error, path.string(), ": the directory cannot be created: ", error.message(), "; ",
-                     write_remedy(error.value()));
+  require<OutputError>(!error, path.string(), ": the directory cannot be created: ", error.message(), "; ",
+                       write_remedy(error.value()));
 }
 
 }  // namespace braid::checkpoint

@@ -1,5 +1,5 @@
-// Checked reading and atomic replacement of files: a failed read or write throws DataError with the path, the
-// offset and the remedy.
+// Checked reading and atomic replacement of files: a failed read throws DataError, a failed write
+// OutputError, with the path, the offset and the remedy.
 #pragma once
 
 #include <cstddef>
@@ -45,17 +45,17 @@ std::string read_text(const std::filesystem::path& path, int64_t limit_bytes);
 /// is kept.
 class ReplacingFile {
  public:
-  /// Removes a `path`.partial left by an earlier run. Throws DataError if the file cannot be created.
+  /// Removes a `path`.partial left by an earlier run. Throws OutputError if the file cannot be created.
   explicit ReplacingFile(std::filesystem::path path);
   ~ReplacingFile();
   ReplacingFile(const ReplacingFile&) = delete;
   ReplacingFile& operator=(const ReplacingFile&) = delete;
 
-  /// Appends `bytes`. Throws DataError with the remedy, for example for a full disk.
+  /// Appends `bytes`. Throws OutputError with the remedy, for example for a full disk.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
 
-  /// Syncs and renames the file, then syncs the directory. To be called once, last. Throws DataError.
+  /// Syncs and renames the file, then syncs the directory. To be called once, last. Throws OutputError.
   void commit();
 
  private:
@@ -67,13 +67,13 @@ class ReplacingFile {
   int64_t written_bytes_ = 0;
 };
 
-/// Replaces the file's content with `text` atomically. Throws DataError if it cannot be written.
+/// Replaces the file's content with `text` atomically. Throws OutputError if it cannot be written.
 void write_text_file(const std::filesystem::path& path, std::string_view text);
 
-/// Removes a file if it exists. Throws DataError if it cannot be removed.
+/// Removes a file if it exists. Throws OutputError if it cannot be removed.
 void remove_file(const std::filesystem::path& path);
 
-/// Creates a directory and its parents. Throws DataError if that fails.
+/// Creates a directory and its parents. Throws OutputError if that fails.
 void make_directory(const std::filesystem::path& path);
 
 }  // namespace braid::checkpoint

@@ -43,7 +43,7 @@ TEST(ReplacingFile, LeavesNothingWithoutCommit) {
 TEST(ReplacingFile, NamesTheRemedyForAMissingDirectory) {
   const ScratchDirectory directory;
   const std::string message =
-      message_of<DataError>([&] { ReplacingFile file(directory / "absent" / "file"); });
+      message_of<OutputError>([&] { ReplacingFile file(directory / "absent" / "file"); });
   EXPECT_THAT(message, HasSubstr("absent/file.partial"));
   EXPECT_THAT(message, HasSubstr("create the directory first"));
 }
@@ -71,7 +71,7 @@ TEST(ReplacingFile, RemovesThePartialFileWhenTheDiskIsFull) {
   std::string message;
   {
     const FileSizeLimit limit(1000);
-    message = message_of<DataError>([&] {
+    message = message_of<OutputError>([&] {
       ReplacingFile file(directory / "file");
       file.write(std::string(600, 'x'));
       file.write(std::string(600, 'y'));

@@ -66,7 +66,8 @@ void prepare_output(const config::PretrainOptions& options) {
                        " holds an earlier run (metrics.jsonl): name another directory, or give "
                        "--overwrite_output_dir 1 to replace it");
   fs::create_directories(output, error);
-  require<ConfigError>(!error, "--output_dir ", options.output_dir, " cannot be made: ", error.message());
+  require<OutputError>(!error, "--output_dir ", options.output_dir, " cannot be created: ", error.message(),
+                       "; ", write_remedy(error.value()));
 }
 
 void set_threads(const CommandContext& context, const config::PretrainOptions& options) {
@@ -81,8 +82,8 @@ void export_tokenizer(const data::Tokenizer* tokenizer, const config::PretrainOp
   std::error_code error;
   fs::copy_file(*tokenizer->file(), fs::path(options.output_dir) / "hf" / "tokenizer.model",
                 fs::copy_options::overwrite_existing, error);
-  require<DataError>(!error, "cannot copy ", tokenizer->file()->string(), " to ", options.output_dir,
-                     "/hf: ", error.message());
+  require<OutputError>(!error, "cannot copy ", tokenizer->file()->string(), " to ", options.output_dir,
+                       "/hf: ", error.message(), "; ", write_remedy(error.value()));
 }
 
 /// The tokenizer that the options name, or null.

@@ -1,14 +1,11 @@
 #include "braid/cli/run.h"
 
-#include <c10/util/Exception.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
-#include <new>
-#include <system_error>
 
 #include "braid/base/error.h"
 #include "braid/cli/command_group.h"
@@ -20,7 +17,6 @@
 #include "braid/cli/schedule_command.h"
 #include "braid/cli/terminal.h"
 #include "braid/cli/version.h"
-#include "braid/launch/launch.h"
 
 namespace braid::cli {
 namespace {
@@ -69,50 +65,12 @@ int with_output_checked(int code) {
   return kOutputErrorExitCode;
 }
 
-int report(std::string_view who, std::string_view what, int code, std::ostream& err) {
-  while (what.ends_with('\n')) what.remove_suffix(1);
-  // Some messages start with the command's name: "braid launch has nothing to run".
-  if (!what.starts_with(cat(who, " "))) err << who << ": ";
-  err << what << "\n" << std::flush;
-  return code;
-}
-
 }  // namespace
 
 std::optional<std::string> lookup(const CommandContext& context, std::string_view name) {
   const auto found = context.environment.find(std::string(name));
   if (found == context.environment.end() || found->second.empty()) return std::nullopt;
   return found->second;
-}
-
-int report_exception(std::string_view who, std::ostream& err) {
-  constexpr std::string_view kBug =
-      "\nThis is a bug in braid: please report it with the command line and this message.";
-  try {
-    throw;
-  } catch (const ConfigError& error) {
-    return report(who, error.what(), kUserErrorExitCode, err);
-  } catch (const ShapeError& error) {
-    return report(who, error.what(), kUserErrorExitCode, err);
-  } catch (const DataError& error) {
-    return report(who, error.what(), kUserErrorExitCode, err);
-  } catch (const CommError& error) {
-    return report(who, error.what(), launch::kPeerFailedExitCode, err);
-  } catch (const c10::OutOfMemoryError& error) {
-    return report(who, error.what_without_backtrace(), kSystemErrorExitCode, err);
-  } catch (const c10::DistError& error) {
-    return report(who, cat("libtorch: ", error.what_without_backtrace()), launch::kPeerFailedExitCode, err);
-  } catch (const c10::Error& error) {
-    return report(who, cat("libtorch: ", error.what_without_backtrace(), kBug), kInternalErrorExitCode, err);
-  } catch (const std::bad_alloc&) {
-    return report(who, "out of memory", kSystemErrorExitCode, err);
-  } catch (const std::system_error& error) {
-    return report(who, error.what(), kSystemErrorExitCode, err);
-  } catch (const std::exception& error) {
-    return report(who, cat(error.what(), kBug), kInternalErrorExitCode, err);
-  } catch (...) {
-    return report(who, cat("unknown exception", kBug), kInternalErrorExitCode, err);
-  }
 }
 
 void check_command_name(std::string_view name) { find_command(braid_commands(), name); }

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "braid/base/failure.h"
+
 namespace braid::cli {
 
 /// The environment of a command, passed in so that commands do not look it up.
@@ -31,13 +33,6 @@ struct CommandContext {
 /// A variable of the environment; nothing if it is unset or empty.
 std::optional<std::string> lookup(const CommandContext& context, std::string_view name);
 
-/// Exit codes besides 0. A command stopped by a signal ends with 128 + its number.
-inline constexpr int kUserErrorExitCode = 2;       // options, files, combinations: what the user can fix
-inline constexpr int kInternalErrorExitCode = 70;  // a bug in braid (EX_SOFTWARE of sysexits.h)
-inline constexpr int kSystemErrorExitCode = 71;    // memory, the operating system (EX_OSERR)
-inline constexpr int kOutputErrorExitCode = 74;    // the output could not be written (EX_IOERR)
-// launch::kPeerFailedExitCode, 76: another rank failed or did not respond
-
 /// The whole program: reads environment, terminal and machine, runs the command, prints its error. Returns
 /// the exit code. Does not throw.
 int run(int argc, const char* const* argv);
@@ -46,8 +41,8 @@ int run(int argc, const char* const* argv);
 /// ...`, on context.err. Returns the exit code.
 int run(const CommandContext& context);
 
-/// Prints the exception being handled as "<who>: <message>" and returns its exit code. Call it in a catch
-/// block only.
+/// Prints the exception being handled as "<who>: <message>", for out of memory with what to lower in that
+/// command, and returns its exit code. Call it in a catch block only. Does not throw.
 int report_exception(std::string_view who, std::ostream& err);
 
 /// Throws ConfigError, suggesting the nearest name, if braid has no command `name`.

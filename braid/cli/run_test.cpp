@@ -146,11 +146,33 @@ TEST(ReportException, NamesTheCommandAndReturnsTheExitCode) {
   const auto lost = c10::DistStoreError({__func__, __FILE__, 0}, "the connection was closed");
   EXPECT_EQ(reported(lost).code, 76);
   EXPECT_EQ(reported(lost).text, "braid x: libtorch: the connection was closed\n");
-  EXPECT_EQ(reported(std::bad_alloc()).code, 71);
-  EXPECT_EQ(reported(std::bad_alloc()).text, "braid x: out of memory\n");
+  EXPECT_EQ(reported(OutputError("out: full")).code, 74);
+  EXPECT_EQ(reported(OutputError("out: full")).text, "braid x: out: full\n");
   const auto system = std::system_error(EMFILE, std::generic_category(), "pipe");
   EXPECT_EQ(reported(system).code, 71);
-  EXPECT_EQ(reported(system).text, "braid x: pipe: Too many open files\n");
+  EXPECT_EQ(reported(system).text,
+            "braid x: pipe: Too many open files; raise the limit of open files (ulimit -n)\n");
+}
+
+// The kinds of out of memory themselves are those of failure_test.cpp; here libtorch's.
+TEST(ReportException, SaysWhatToLowerWhereMemoryRunsOut) {
+  const auto cpu =
+      c10::Error({__func__, __FILE__, 0},
+                 "DefaultCPUAllocator: can't allocate memory: you tried to allocate 2048 bytes.");
+  const auto gpu =
+      c10::OutOfMemoryError({__func__, __FILE__, 0}, "CUDA out of memory. Tried to allocate 2 GiB");
+  for (const Reported& result : {reported(cpu), reported(gpu), reported(std::bad_alloc())}) {
+    EXPECT_EQ(result.code, 71);
+    EXPECT_THAT(result.text, AllOf(StartsWith("braid x: out of memory ("), HasSubstr("; free some memory\n"),
+                                   Not(HasSubstr("bug")), Not(HasSubstr("Exception raised"))));
+  }
+  std::ostringstream err;
+  try {
+    throw std::bad_alloc();
+  } catch (...) {
+    EXPECT_EQ(report_exception("braid pretrain, rank 1 of 2", err), 71);
+  }
+  EXPECT_THAT(err.str(), HasSubstr("lower --per_device_train_batch_size"));
 }
 
 TEST(ReportException, AdmitsBugs) {

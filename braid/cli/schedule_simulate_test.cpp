@@ -222,6 +222,15 @@ TEST(ScheduleCompare, DrawsBubbleAgainstMemory) {
   }
 }
 
+TEST(ScheduleOutput, AFileThatCannotBeCreatedIsAnOutputError) {
+  for (const char* command : {"export", "draw", "compare"}) {
+    const CallResult result = schedule(command, {"--out", "/no/such/folder/x"});
+    EXPECT_EQ(result.code, kOutputErrorExitCode) << command;
+    EXPECT_THAT(result.err, HasSubstr("/no/such/folder/x")) << command;
+    EXPECT_THAT(result.err, HasSubstr("create the directory first")) << command;
+  }
+}
+
 struct Misuse {
   std::string command;
   std::vector<std::string> arguments;
@@ -281,7 +290,6 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"export",
                {"--pp", "100000", "--micro", "100000"},
                "--pp 100000 x --micro 100000 x 1 chunk is too large to export"},
-        Misuse{"export", {"--out", "/no/such/folder/x.csv"}, "/no/such/folder/x.csv"},
         Misuse{"draw",
                {"--pp", "1000", "--micro", "1000"},
                "--pp 1000 x --micro 1000 x 1 chunk is too large to draw: the product must be at most 65536"},

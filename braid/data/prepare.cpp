@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "braid/base/error.h"
+#include "braid/base/failure.h"
 #include "braid/base/text.h"
 #include "braid/data/tokenizer/tokenizer.h"
 
@@ -90,8 +91,9 @@ void check_output(const PrepareOptions& options, const std::string& prefix) {
   const fs::path directory = fs::path(prefix).parent_path();
   std::error_code error;
   if (!directory.empty()) fs::create_directories(directory, error);
-  require<DataError>(!error, "the directory ", directory.string(),
-                     " of output_prefix cannot be created: ", error.message());
+  require<OutputError>(!error, "the directory ", directory.string(),
+                       " of output_prefix cannot be created: ", error.message(), "; ",
+                       write_remedy(error.value()));
 }
 
 // Documents are passed to a worker in batches of about this size.

@@ -124,7 +124,7 @@ TEST_F(Prepare, RejectsInvalidOptionsAndLeavesNoFiles) {
   EXPECT_THAT(with([&](auto& o) { o.output_prefix = folder_.file(""); }),
               says<ConfigError>("output_prefix must name files"));
   EXPECT_THAT(with([&](auto& o) { o.output_prefix = folder_.file("corpus.jsonl/x"); }),
-              says<DataError>("cannot be created"));
+              says<OutputError>("cannot be created"));
   EXPECT_THAT(with([](auto& o) { o.tokenizer = "gpt2"; }), says<ConfigError>("tokenizer 'gpt2' is unknown"));
   EXPECT_THAT(with([](auto& o) { o.text.inputs = {"/none"}; }),
               says<ConfigError>("/none: no such file or directory"));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "braid/base/error.h"
+#include "braid/base/failure.h"
 #include "braid/base/text.h"
 #include "braid/launch/log_text.h"
 #include "braid/launch/process.h"
@@ -253,6 +254,7 @@ void Job::reap_ended() {
 
 void Job::note_failure(size_t index) {
   const auto now = Clock::now();
+  // The culprit may take a moment longer to end.
   const bool blames_another = ranks_[index].ending->exit_code == kPeerFailedExitCode;
   const bool replaces = culprit_ && !terminated_ && !blames_another &&
                         ranks_[*culprit_].ending->exit_code == kPeerFailedExitCode;

@@ -13,11 +13,6 @@
 
 namespace braid::launch {
 
-/// A rank that ends with this code blames another rank (a lost connection, a peer that did not answer): the
-/// launcher waits a moment longer for the culprit before it names one. The value is EX_PROTOCOL of
-/// sysexits.h.
-inline constexpr int kPeerFailedExitCode = 76;
-
 /// What the launcher receives from its caller instead of looking it up itself.
 struct LaunchContext {
   std::string program{};      // path of braid, which each rank runs unless the command is another program

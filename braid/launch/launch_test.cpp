@@ -383,6 +383,8 @@ TEST_F(Launch, WhatCannotStartIsAnErrorAndLeavesNothing) {
   const auto rejection = [&](const LaunchOptions& given) -> std::string {
     try {
       run_launch(given, context_);
+    } catch (const OutputError& error) {
+      return error.what();
     } catch (const ConfigError& error) {
       return error.what();
     }

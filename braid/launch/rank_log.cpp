@@ -4,12 +4,14 @@
 #include <filesystem>
 
 #include "braid/base/error.h"
+#include "braid/base/failure.h"
 
 namespace braid::launch {
 
 RankLog::RankLog(std::string path) : path_(std::move(path)) {
   const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  require<ConfigError>(file >= 0, "--log_dir: cannot write ", path_, ": ", std::strerror(errno));
+  require<OutputError>(file >= 0, "--log_dir: cannot write ", path_, ": ", std::strerror(errno), "; ",
+                       write_remedy(errno));
   file_ = above_standard(FileDescriptor(file));
 }
 
@@ -42,8 +44,9 @@ std::string log_path(const std::string& directory, int64_t local_rank) {
 void make_log_directory(const std::string& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  require<ConfigError>(!error, "--log_dir ", directory, " cannot be created: ", error.message());
-  require<ConfigError>(std::filesystem::is_directory(directory, error), "--log_dir ", directory,
+  require<OutputError>(!error, "--log_dir ", directory, " cannot be created: ", error.message(), "; ",
+                       write_remedy(error.value()));
+  require<OutputError>(std::filesystem::is_directory(directory, error), "--log_dir ", directory,
                        " is not a directory");
 }
 

@@ -116,7 +116,7 @@ class FileStore final : public StateStore {
   void check(const FileSegment& segment) {
     try {
       segment.range.check();
-    } catch (const DataError&) {
+    } catch (const std::exception&) {
       fail(std::current_exception());
       throw;
     }

@@ -172,7 +172,7 @@ TEST(FileStore, RanksShareADirectoryAndOutliveIt) {
 TEST(FileStore, ADirectoryThatCannotBeUsedIsAnError) {
   const ScratchDirectory directory;
   const auto error_for = [](const std::string& path) {
-    return message_of<ConfigError>([&] { make_file_store({.directory = path}); });
+    return message_of<OutputError>([&] { make_file_store({.directory = path}); });
   };
   const std::string missing = directory.file("missing"), file = directory.write("file", "");
   EXPECT_EQ(error_for(missing),
@@ -188,7 +188,7 @@ TEST(FileStore, ADiskWithoutRoomIsAnErrorBeforeTheFirstStep) {
   const ScratchDirectory directory;
   constexpr int64_t kTooMuch = int64_t{1} << 50;
   EXPECT_THAT(
-      message_of<ConfigError>(
+      message_of<OutputError>(
           [&] { make_file_store({.directory = directory.path(), .rank = 3, .total_bytes = kTooMuch}); }),
       AllOf(HasSubstr(directory.path().string() + "/braid-states-rank3-"),
             HasSubstr("no room for this rank's optimizer states: they need 1.00 PiB, of which 0 B are "
@@ -228,11 +228,11 @@ TEST(FileStore, AFailedReservationIsAnErrorAndALaterFullDiskIsNone) {
   add_segments(*store, 1, kNumel);
   {
     const FullDisk full(static_cast<rlim_t>(segment_bytes));
-    EXPECT_THAT(message_of<ConfigError>([&] { add_segments(*store, 1, kNumel); }),
+    EXPECT_THAT(message_of<OutputError>([&] { add_segments(*store, 1, kNumel); }),
                 AllOf(HasSubstr(": 1.50 MiB for this rank's optimizer states cannot be reserved: "),
                       HasSubstr("; free some space or offload to another directory")));
     add_segments(*reserved, 3, kNumel);
-    EXPECT_THROW(add_segments(*reserved, 1, kNumel), ConfigError);
+    EXPECT_THROW(add_segments(*reserved, 1, kNumel), OutputError);
   }
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_TRUE(at::equal(reserved->take(i).exp_avg_sq, at::ones({kNumel})));
@@ -250,14 +250,14 @@ TEST(FileStore, ATruncatedFileIsAnError) {
   const std::string path = open_file(directory);
   ASSERT_EQ(::truncate(path.c_str(), whole_pages(1)), 0);
   parameters.set_gradients(2);
-  const std::string message = message_of<DataError>([&] { adamw.step(1e-3, 1.0); });
+  const std::string message = message_of<OutputError>([&] { adamw.step(1e-3, 1.0); });
   EXPECT_THAT(message,
               AllOf(HasSubstr(directory.path().string() + "/braid-states-rank2-"),
                     HasSubstr(": the file of the offloaded optimizer states shrank to 4.00 KiB, and this "
                               "segment's end at "),
                     HasSubstr("; resume from the last checkpoint")));
   parameters.set_gradients(3);
-  EXPECT_EQ(message_of<DataError>([&] { adamw.step(1e-3, 1.0); }), message);
+  EXPECT_EQ(message_of<OutputError>([&] { adamw.step(1e-3, 1.0); }), message);
 }
 
 // If the file is lost in the middle of an update, the process goes on to an error.
@@ -269,9 +269,9 @@ TEST(FileStore, AFileThatIsLostDuringAnUpdateIsAnError) {
   states.exp_avg.fill_(2);
   ASSERT_EQ(::truncate(open_file(directory).c_str(), 0), 0);
   states.exp_avg_sq.fill_(3);
-  EXPECT_THROW(store->give_back(0), DataError);
-  EXPECT_THROW(store->take(1), DataError);
-  EXPECT_THROW(add_segments(*store, 1, 100), DataError);
+  EXPECT_THROW(store->give_back(0), OutputError);
+  EXPECT_THROW(store->take(1), OutputError);
+  EXPECT_THROW(add_segments(*store, 1, 100), OutputError);
 }
 
 }  // namespace

@@ -23,8 +23,8 @@ void require_done(int result, const std::string& path, const char* action) {
   if (result == 0) return;
   // What the kernel says of pages that it can neither read nor provide with blocks.
   const char* const reason = errno == EFAULT ? "the disk or the file system failed" : std::strerror(errno);
-  throw DataError(cat(path, ": offloaded optimizer states cannot be ", action, ": ", reason,
-                      "; resume from the last checkpoint, with another offload directory"));
+  throw OutputError(cat(path, ": offloaded optimizer states cannot be ", action, ": ", reason,
+                        "; resume from the last checkpoint, with another offload directory"));
 }
 
 std::span<std::byte> map(int fd, int64_t offset, int64_t bytes, const std::string& path) {
@@ -45,7 +45,7 @@ StateFile::StateFile(const std::string& directory, int32_t rank)
     // mkostemp replaces the X's.
     : path_(cat(directory, "/braid-states-rank", rank, "-", std::string(6, 'X'))) {
   fd_ = ::mkostemp(path_.data(), O_CLOEXEC);
-  require<ConfigError>(fd_ >= 0, "offload directory ", directory,
+  require<OutputError>(fd_ >= 0, "offload directory ", directory,
                        ": no file can be created there: ", std::strerror(errno),
                        "; name an existing directory that every rank can write to, on a disk with room");
   ::unlink(path_.c_str());
@@ -60,13 +60,13 @@ void StateFile::reserve(int64_t bytes) {
   struct statvfs disk {};
   if (::fstatvfs(fd_, &disk) == 0) {
     const auto free_bytes = static_cast<int64_t>(disk.f_bavail * disk.f_frsize);
-    require<ConfigError>(missing_bytes <= free_bytes, path_,
+    require<OutputError>(missing_bytes <= free_bytes, path_,
                          ": no room for this rank's optimizer states: they need ", size_text(bytes),
                          ", of which ", size_text(reserved_bytes_), " are reserved, and the disk has ",
                          size_text(free_bytes), " free; free some space or offload to another directory");
   }
   const int error = ::posix_fallocate(fd_, reserved_bytes_, missing_bytes);
-  require<ConfigError>(error == 0, path_, ": ", size_text(bytes),
+  require<OutputError>(error == 0, path_, ": ", size_text(bytes),
                        " for this rank's optimizer states cannot be reserved: ", std::strerror(error),
                        "; free some space or offload to another directory");
   reserved_bytes_ = bytes;
@@ -111,11 +111,11 @@ void StateFile::Range::check() const {
   struct stat status {};
   require_done(::fstat(file_.fd_, &status), file_.path_, "examined");
   const int64_t end = offset_ + bytes();
-  require<DataError>(status.st_size >= end, file_.path_,
-                     ": the file of the offloaded optimizer states shrank to ", size_text(status.st_size),
-                     ", and this segment's end at ", size_text(end),
-                     ": something truncated it; resume from the last checkpoint");
-  require<DataError>(
+  require<OutputError>(status.st_size >= end, file_.path_,
+                       ": the file of the offloaded optimizer states shrank to ", size_text(status.st_size),
+                       ", and this segment's end at ", size_text(end),
+                       ": something truncated it; resume from the last checkpoint");
+  require<OutputError>(
       !guard_.faulted(), file_.path_,
       ": the disk or file failed while an update used the offloaded optimizer states; resume from "
       "the last checkpoint, with another offload directory");

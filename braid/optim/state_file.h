@@ -45,7 +45,7 @@ class StateFile {
     FaultGuard guard_;  // after the mapping, which it must not outlive
   };
 
-  /// Creates a file in `directory` and removes its name. Throws ConfigError naming the directory and the
+  /// Creates a file in `directory` and removes its name. Throws OutputError naming the directory and the
   /// reason if that is not possible.
   StateFile(const std::string& directory, int32_t rank);
   ~StateFile();
@@ -53,7 +53,7 @@ class StateFile {
   StateFile& operator=(const StateFile&) = delete;
 
   /// Reserves space for `bytes` in total: later writes to them cannot fail for lack of space, except in file
-  /// systems that write to copies (btrfs, ZFS). Throws ConfigError with the bytes needed and the bytes free.
+  /// systems that write to copies (btrfs, ZFS). Throws OutputError with the bytes needed and the bytes free.
   void reserve(int64_t bytes);
 
   /// Where the next `bytes`, rounded up to pages, begin; reserves them.

@@ -44,7 +44,7 @@ StatesSize size_of_moved(const SegmentStates& states);
 /// A master that is_shared stays where it is, and the states that are taken contain that tensor: for float32
 /// weights it is the weights themselves. Everything else may move.
 ///
-/// Stores that offload report a failed disk or file as a DataError, from whichever call comes next. The
+/// Stores that offload report a failed disk or file as an OutputError, from whichever call comes next. The
 /// states are then lost: every later call throws the same error, and the update that was under way must not
 /// be used, since part of its segments may have been updated.
 class StateStore {
@@ -84,7 +84,7 @@ struct FileStoreOptions {
 /// becomes free when the store or the process ends, however it ends. In a file system in memory (tmpfs)
 /// states remain in the machine's memory.
 ///
-/// Throws ConfigError if no file can be created in the directory, or if it has too little space; `add` throws
+/// Throws OutputError if no file can be created in the directory, or if it has too little space; `add` throws
 /// the same if the space for a segment cannot be reserved.
 std::unique_ptr<StateStore> make_file_store(const FileStoreOptions& options);
 

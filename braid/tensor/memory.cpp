@@ -69,13 +69,13 @@ class Arena : public std::enable_shared_from_this<Arena> {
  public:
   ~Arena() { release_cached(); }
 
+  /// Throws OutOfMemoryError.
   void* take(size_t bytes) {
     const size_t wanted = block_size(bytes);
     const size_t counted = round_up(bytes, kAllocationUnitBytes);
     const auto [block, got] = take_block(wanted, static_cast<int64_t>(counted));
-    require<InternalError>(block != nullptr, "cannot allocate ", bytes_text(wanted), " (",
-                           bytes_text(static_cast<uint64_t>(stats().reserved_bytes)),
-                           " in use): use a smaller batch or sequence, or more pipeline stages");
+    require<OutOfMemoryError>(block != nullptr, "a tensor of ", bytes_text(wanted), " does not fit beside ",
+                              bytes_text(static_cast<uint64_t>(stats().reserved_bytes)), " of other tensors");
     new (block) Header{shared_from_this(), got, counted};
     return static_cast<char*>(block) + kAllocationUnitBytes;
   }

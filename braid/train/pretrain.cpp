@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -11,6 +13,7 @@
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/base/failure.h"
 #include "braid/base/text.h"
 #include "braid/cost/layer_cost.h"
 #include "braid/kernels/gemm_clock.h"
@@ -118,7 +121,8 @@ class Run {
     if (trainer_.world().index() != 0) return;
     const std::filesystem::path path = std::filesystem::path(job.options.output_dir) / "metrics.jsonl";
     metrics_.open(path, std::ios::trunc);
-    require<DataError>(metrics_.good(), "cannot write ", path.string());
+    require<OutputError>(metrics_.good(), "cannot write ", path.string(), ": ", std::strerror(errno), "; ",
+                         write_remedy(errno));
   }
 
   void describe() const;
@@ -159,8 +163,8 @@ void Run::describe() const {
 void Run::append_metrics(const std::string& json) {
   if (!metrics_.is_open()) return;
   metrics_ << json << std::endl;  // flushed: a run that dies leaves every finished step
-  require<DataError>(metrics_.good(), "cannot write ", job_.options.output_dir,
-                     "/metrics.jsonl: is the disk full?");
+  require<OutputError>(metrics_.good(), "cannot write ", job_.options.output_dir,
+                       "/metrics.jsonl: is the disk full?");
 }
 
 void Run::evaluate() {

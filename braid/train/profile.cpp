@@ -291,7 +291,7 @@ std::vector<report::TracedPipeline> traced(const StepProfile& profile) {
 }  // namespace
 
 std::string write_profile(const StepProfile& profile, const std::filesystem::path& folder, int64_t step) {
-  std::filesystem::create_directories(folder);
+  checkpoint::make_directory(folder);
   const report::Timeline& timeline = profile.pipelines.at(0);
   const schedule::Durations durations = measured_durations(profile);
   const schedule::Simulation planned = schedule::simulate(timeline.schedule, durations);

@@ -228,17 +228,19 @@ TEST_F(IndexedFile, WriterRejectsIdsThatDoNotFit) {
   }
   EXPECT_THROW(writer.add_sequence(std::vector<int64_t>{-1}), DataError);
   EXPECT_EQ(writer.sequence_count(), 0);
-  EXPECT_THROW(IndexedWriter(folder_.file("no/such/folder"), TokenType::kU8), DataError);
+  EXPECT_THROW(IndexedWriter(folder_.file("no/such/folder"), TokenType::kU8), OutputError);
 }
 
-TEST_F(IndexedFile, AFullDiskCausesADataError) {
+TEST_F(IndexedFile, AFullDiskCausesAnOutputError) {
   FileSink full("/dev/full");
   full.write_value(1);
   try {
     full.close();
     FAIL();
-  } catch (const DataError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("/dev/full: the disk is full after 0 bytes; free some space"));
+  } catch (const OutputError& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("/dev/full: cannot be written after 0 bytes: No space left on device; "
+                          "free some space"));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "braid/base/error.h"
+#include "braid/base/failure.h"
 #include "braid/data/index/indexed_file.h"
 #include "braid/data/index/token_dispatch.h"
 
@@ -14,7 +15,8 @@ namespace {
 void rename_file(const std::string& from, const std::string& to) {
   std::error_code error;
   std::filesystem::rename(from, to, error);
-  require<DataError>(!error, to, ": cannot be created by renaming: ", error.message());
+  require<OutputError>(!error, to, ": cannot be created by renaming: ", error.message(), "; ",
+                       write_remedy(error.value()));
 }
 
 }  // namespace
@@ -106,7 +108,8 @@ void IndexedWriter::finish() {
   // of another file.
   std::error_code error;
   std::filesystem::remove(prefix_ + ".idx", error);
-  require<DataError>(!error, prefix_, ".idx: the old file cannot be removed: ", error.message());
+  require<OutputError>(!error, prefix_, ".idx: the old file cannot be removed: ", error.message(), "; ",
+                       write_remedy(error.value()));
   rename_file(bin_.path(), prefix_ + ".bin");
   rename_file(idx.path(), prefix_ + ".idx");
   state_ = State::kFinished;

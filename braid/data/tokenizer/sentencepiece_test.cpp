@@ -230,7 +230,7 @@ TEST_F(SentencePiece, TrainsFromFilesSilentlyAndDeterministically) {
   write_bytes(folder_.file("file"), "");
   TrainTokenizerOptions unwritable = options;
   unwritable.output = folder_.file("file/x.model");
-  EXPECT_THAT([&] { train_sentencepiece(unwritable); }, says<DataError>("cannot be created"));
+  EXPECT_THAT([&] { train_sentencepiece(unwritable); }, says<OutputError>("cannot be created"));
 }
 
 std::vector<std::string> sampled(const std::string& path, int64_t bytes) {

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "braid/base/error.h"
+#include "braid/base/failure.h"
 #include "braid/base/mapped_file.h"
 #include "braid/base/text.h"
 #include "braid/data/text/text_source_utf8.h"
@@ -102,8 +103,8 @@ fs::path output_file(const std::string& output) {
   fs::path file = names_a_file ? path : path / "tokenizer.model";
   std::error_code error;
   if (file.has_parent_path()) fs::create_directories(file.parent_path(), error);
-  require<DataError>(!error, "the directory ", file.parent_path().string(),
-                     " cannot be created: ", error.message());
+  require<OutputError>(!error, "the directory ", file.parent_path().string(),
+                       " cannot be created: ", error.message(), "; ", write_remedy(error.value()));
   return file;
 }
 
@@ -114,7 +115,8 @@ void write_file(const fs::path& file, const std::string& bytes) {
   sink.close();
   std::error_code error;
   fs::rename(partial, file, error);
-  require<DataError>(!error, file.string(), ": cannot be created by renaming: ", error.message());
+  require<OutputError>(!error, file.string(), ": cannot be created by renaming: ", error.message(), "; ",
+                       write_remedy(error.value()));
 }
 
 }  // namespace
