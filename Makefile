@@ -16,7 +16,7 @@ pretrain: build ## trains a small Llama on English text for two minutes; CORPUS=
 test: ## runs the tests, a few minutes
 	@tools/test fast
 
-test-slow: ## runs the tests that take longer or need PyPI's full torch and transformers (installed in .deps/venv)
+test-slow: ## runs the tests that take longer or need PyPI's full torch, transformers and others (installed in .deps/venv)
 	@tools/test slow
 
 bench: ## compares braid with PyTorch: pipelining, tensor parallelism, sharding; same model, ranks and threads

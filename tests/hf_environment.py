@@ -8,10 +8,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 NEEDED = ("torch", "transformers", "safetensors", "numpy")
 
 
-def enter():
-    """Returns in a Python that has NEEDED: this one, or else BRAID_PYTHON (.deps/venv unless set), which restarts the same script.
+def enter(needed=NEEDED):
+    """Returns in a Python that has `needed`: this one, or else BRAID_PYTHON (.deps/venv unless set), which restarts the same script.
     Exits with code 1 and the remedy if neither has them: a comparison that did not take place must not look like one that passed."""
-    absent = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    absent = [name for name in needed if importlib.util.find_spec(name) is None]
     if not absent:
         return
     python = os.environ.get("BRAID_PYTHON") or str(ROOT / ".deps/venv/bin/python")

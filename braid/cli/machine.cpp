@@ -1,6 +1,9 @@
 #include "braid/cli/machine.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -18,6 +21,11 @@ std::optional<int64_t> cores_of_quota(std::string_view cpu_max) {
   const auto period = parse_int(parts[1]);
   if (!quota || !period || *quota < 1 || *period < 1) return std::nullopt;
   return (*quota - 1) / *period + 1;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
 int64_t usable_cores() {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace braid::cli {
@@ -14,6 +15,9 @@ std::filesystem::path program_path();
 /// Cores that this process may use: those that it is bound to, or fewer if its control group (container) has
 /// a smaller quota. At least 1.
 int64_t usable_cores();
+
+/// This machine's name.
+std::string host_name();
 
 /// Cores of a control group's cpu.max ("150000 100000": 150 ms of every 100 ms), rounded up; nothing
 /// for "max" and for malformed text.

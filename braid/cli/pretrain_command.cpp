@@ -3,11 +3,16 @@
 #include <ATen/Parallel.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "braid/base/error.h"
+#include "braid/base/failure.h"
 #include "braid/base/text.h"
+#include "braid/cli/machine.h"
 #include "braid/cli/run_log.h"
+#include "braid/cli/run_record.h"
 #include "braid/cli/run_reports.h"
 #include "braid/cli/version.h"
 #include "braid/comm/store.h"
@@ -119,6 +124,28 @@ void print_plan(const CommandContext& context, const config::PretrainCommand& co
   for (const std::string& line : train::plan_text(plan)) context.out << line << "\n";
 }
 
+/// The names of the machines of all ranks, each once, on rank 0; nothing on the others.
+std::vector<std::string> gather_hosts(c10d::Store& store, const comm::World& world) {
+  const auto key = [](int rank) { return cat("host_of_rank_", rank); };
+  const std::string own = host_name();
+  store.set(key(world.rank), std::vector<uint8_t>(own.begin(), own.end()));
+  std::vector<std::string> hosts;
+  for (int rank = 0; world.rank == 0 && rank < world.world_size; ++rank) {
+    const std::vector<uint8_t> bytes = store.get(key(rank));
+    const std::string host(bytes.begin(), bytes.end());
+    if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
+  }
+  return hosts;
+}
+
+/// The run has failed already: a record that cannot be written does not hide why.
+void note_failure(RunRecord& record, const std::exception_ptr& thrown) noexcept {
+  try {
+    record.finish("failed", failure_of(thrown).sentence);
+  } catch (...) {
+  }
+}
+
 int train(const CommandContext& context, const comm::World& world, const config::PretrainCommand& command) {
   const config::PretrainOptions& options = command.options;
   const std::unique_ptr<data::Tokenizer> tokenizer = make_tokenizer(options);
@@ -137,27 +164,55 @@ int train(const CommandContext& context, const comm::World& world, const config:
   comm::handshake(*store, world,
                   {.braid_version = std::string(kVersion), .config_fingerprint = fingerprint(options, model)},
                   options.dist_timeout);
+  const std::vector<std::string> hosts = gather_hosts(*store, world);
   RunReports reports(context, options, model, world.rank);
   for (const std::string& note : reports.describe()) log.line(note);
-  const train::PretrainSummary summary =
-      train::pretrain({.options = command.run,
-                       .model = model,
-                       .world = world,
-                       .store = store,
-                       .gloo_interface = lookup(context, "GLOO_SOCKET_IFNAME").value_or(""),
-                       .reporter = {.line = [&](const std::string& line) { log.line(line); },
+  std::optional<RunRecord> record;
+  if (world.rank == 0) {
+    record.emplace(RunFacts{.options = options,
+                            .run = command.run,
+                            .model = model,
+                            .world = world,
+                            .hosts = hosts,
+                            .fingerprints = {},
+                            .cores = context.cores});
+  }
+  const train::Reporter reporter = {.line = [&](const std::string& line) { log.line(line); },
                                     .entry =
                                         [&](const report::LogEntry& entry) {
                                           log.entry(entry);
                                           reports.add(entry);
+                                          for (const report::Metric& metric : entry.metrics) {
+                                            if (record && metric.key == "eval_loss")
+                                              record->note_loss("eval", entry.global_step, metric.value);
+                                          }
                                         },
-                                    .step = [&](const report::StepMetrics& step,
-                                                int64_t max_steps) { log.step(step, max_steps); }},
-                       .stop_requested = [] { return StopSignals::seen(); }});
-  if (world.rank == 0) export_tokenizer(tokenizer.get(), options);
-  reports.finish();
-  if (summary.stopped)
-    log.line(cat("stopped by a signal after step ", summary.steps, " of ", options.max_steps));
+                                    .step =
+                                        [&](const report::StepMetrics& step, int64_t max_steps) {
+                                          log.step(step, max_steps);
+                                          if (record) record->note_loss("train", step.global_step, step.loss);
+                                        }};
+  try {
+    const train::PretrainSummary summary =
+        train::pretrain({.options = command.run,
+                         .model = model,
+                         .world = world,
+                         .store = store,
+                         .gloo_interface = lookup(context, "GLOO_SOCKET_IFNAME").value_or(""),
+                         .reporter = reporter,
+                         .stop_requested = [] { return StopSignals::seen(); }});
+    if (world.rank == 0) export_tokenizer(tokenizer.get(), options);
+    reports.finish();
+    const std::string steps = cat("step ", summary.steps, " of ", std::max<int64_t>(options.max_steps, 0));
+    if (summary.stopped) log.line(cat("stopped by a signal after ", steps));
+    if (record) {
+      record->finish(summary.stopped ? "stopped" : "finished",
+                     cat(summary.stopped ? "by a signal after " : "after ", steps));
+    }
+  } catch (...) {
+    if (record) note_failure(*record, std::current_exception());
+    throw;
+  }
   return 0;
 }
 

@@ -1,10 +1,8 @@
 #include "braid/cli/run_reports.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 
+#include "braid/cli/machine.h"
 #include "braid/cli/version.h"
 #include "braid/config/model_config_json.h"
 #include "braid/config/option_json.h"
@@ -13,11 +11,6 @@ namespace braid::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
-}
 
 std::string_view dtype_of(const config::PretrainOptions& options) {
   if (options.bf16) return "bfloat16";

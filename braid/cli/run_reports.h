@@ -15,7 +15,7 @@ namespace braid::cli {
 /// The destinations that --report_to names, each once; visualdl where it is not given, as in PaddleNLP.
 std::vector<std::string> report_destinations(const config::PretrainOptions& options);
 
-/// Those of rank 0; the other ranks have none. Throws DataError if a file cannot be created or written.
+/// Those of rank 0; the other ranks have none. Throws OutputError if a file cannot be created or written.
 class RunReports {
  public:
   RunReports(const CommandContext& context, const config::PretrainOptions& options,

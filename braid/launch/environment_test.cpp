@@ -35,6 +35,7 @@ TEST(RankEnvironment, DeviceSocketSecretAndTerminal) {
   EXPECT_EQ(got.at("OMP_NUM_THREADS"), "3");
   EXPECT_EQ(got.at("BRAID_PROGRESS"), "1");
   EXPECT_EQ(got.at("COLUMNS"), "120");
+  EXPECT_EQ(got.count("BRAID_TERMINAL_FD"), 0U);
 }
 
 TEST(RankEnvironment, AnOuterLaunchDoesNotLeakIn) {

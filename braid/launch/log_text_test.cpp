@@ -59,5 +59,31 @@ TEST(LogText, KeepsTheLastLines) {
   EXPECT_EQ(text.last_lines().back(), "99");
 }
 
+// What a terminal gets and what the log gets, of bytes that arrive in any pieces.
+TEST(WithLogLine, TheTerminalSeesOneTextAndTheLogTheOther) {
+  const std::string bytes = "before\n\r\x1b[K" + with_log_line("short\n  second line", "the full line") +
+                            "\nbar 10%\r\x1b[Kafter\n";
+  for (size_t piece = 1; piece <= bytes.size(); ++piece) {
+    LogText log;
+    ShownText terminal;
+    std::string logged, shown;
+    for (size_t i = 0; i < bytes.size(); i += piece) {
+      logged += log.take(std::string_view(bytes).substr(i, piece));
+      shown += terminal.take(std::string_view(bytes).substr(i, piece));
+    }
+    EXPECT_EQ(logged + log.finish(), "before\nthe full line\nafter\n") << piece;
+    EXPECT_EQ(shown + terminal.finish(), "before\n\r\x1b[Kshort\n  second line\nbar 10%\r\x1b[Kafter\n")
+        << piece;
+  }
+}
+
+TEST(ShownText, WithholdsNothingElse) {
+  ShownText terminal;
+  EXPECT_EQ(terminal.take("colours \x1b[1m\x1b"), "colours \x1b[1m") << "may be the beginning of a command";
+  EXPECT_EQ(terminal.take("[0m"), "\x1b[0m");
+  EXPECT_EQ(terminal.take("\x1b_braid:unfinished"), "");
+  EXPECT_EQ(terminal.finish(), "\x1b_braid:unfinished");
+}
+
 }  // namespace
 }  // namespace braid::launch

@@ -8,12 +8,14 @@
 #include <utility>
 
 #include "braid/base/error.h"
+#include "braid/base/failure.h"
 
 namespace braid::report {
 
 AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
-  require<DataError>(descriptor_ >= 0, "cannot create ", path_.string(), ": ", std::strerror(errno));
+  require<OutputError>(descriptor_ >= 0, "cannot create ", path_.string(), ": ", std::strerror(errno), "; ",
+                       write_remedy(errno));
 }
 
 AppendFile::~AppendFile() { ::close(descriptor_); }
@@ -22,7 +24,8 @@ void AppendFile::append(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
-    require<DataError>(count >= 0, "cannot write ", path_.string(), ": ", std::strerror(errno));
+    require<OutputError>(count >= 0, "cannot write ", path_.string(), ": ", std::strerror(errno), "; ",
+                         write_remedy(errno));
     bytes.remove_prefix(static_cast<size_t>(count));
   }
 }

@@ -9,13 +9,13 @@ namespace braid::report {
 /// Every append reaches the system at once: a program that dies afterwards has lost nothing of it.
 class AppendFile {
  public:
-  /// Throws DataError, with the reason, if the file exists or cannot be created.
+  /// Throws OutputError, with the reason, if the file exists or cannot be created.
   explicit AppendFile(std::filesystem::path path);
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
   ~AppendFile();
 
-  /// Throws DataError, with the reason, if not everything could be written.
+  /// Throws OutputError, with the reason, if not everything could be written.
   void append(std::string_view bytes);
 
   const std::filesystem::path& path() const { return path_; }

@@ -29,8 +29,8 @@ struct RunDescription {
   WallTime started{};
 };
 
-/// One of them. Each call writes whole records to the system before it returns, and throws DataError, naming
-/// the file, if it cannot.
+/// One of them. Each call writes whole records to the system before it returns, and throws OutputError,
+/// naming the file, if it cannot.
 class Destination {
  public:
   virtual ~Destination() = default;
@@ -47,7 +47,7 @@ class Destination {
 const std::vector<std::string>& destination_names();
 
 /// Creates the destination `name`, its folders and files, and writes the description. Throws InternalError
-/// for unknown names, DataError if something cannot be created.
+/// for unknown names, OutputError if something cannot be created.
 std::unique_ptr<Destination> make_destination(std::string_view name, const RunDescription& run);
 
 /// The options as a JSON object, one a line.

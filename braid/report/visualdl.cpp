@@ -34,9 +34,15 @@ std::string text_record(WallTime now, std::string_view name, const std::string& 
   return record(value_at(0, name, now).message(kText, ProtoMessage().text(kEncodedText, json)));
 }
 
+// Of two runs that start in one second and share a folder, the second takes the next one's name.
 std::filesystem::path file_of(const RunDescription& run) {
-  return made_folder(run.curves_folder) /
-         cat("vdlrecords.", static_cast<int64_t>(unix_seconds(run.started)), ".log");
+  made_folder(run.curves_folder);
+  auto seconds = static_cast<int64_t>(unix_seconds(run.started));
+  std::error_code error;
+  while (true) {
+    std::filesystem::path file = run.curves_folder / cat("vdlrecords.", seconds++, ".log");
+    if (!std::filesystem::exists(file, error)) return file;
+  }
 }
 
 }  // namespace
