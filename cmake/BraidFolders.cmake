@@ -98,6 +98,23 @@ foreach(line ${folder_lines})
   endif()
 endforeach()
 
+# What build_info.cpp tells of this build: every BRAID_WITH_<NAME> and whether it was found, in alphabetical order.
+set(BRAID_HAS_CUDA OFF)
+if(BRAID_CUDA)
+  set(BRAID_HAS_CUDA ON)
+endif()
+set(build_features "cuda=${BRAID_HAS_CUDA}")
+get_cmake_property(build_options CACHE_VARIABLES)
+list(FILTER build_options INCLUDE REGEX "^BRAID_WITH_")
+list(SORT build_options)
+foreach(build_option ${build_options})
+  string(REPLACE "BRAID_WITH_" "" name ${build_option})
+  string(TOLOWER ${name} lower)
+  string(APPEND build_features " ${lower}=${BRAID_HAS_${name}}")
+endforeach()
+set_source_files_properties(braid/cli/build_info.cpp PROPERTIES COMPILE_DEFINITIONS
+  "BRAID_BUILD_FEATURES=\"${build_features}\";BRAID_BUILD_TYPE=\"${CMAKE_BUILD_TYPE}\"")
+
 # Only sources include these, so a program that links braid needs only their libraries; for Gloo, not even that.
 if(BRAID_HAS_YAML)
   target_link_libraries(braid_config PRIVATE braid::yaml)
