@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace braid {
 namespace {
@@ -18,19 +19,22 @@ std::string shortest(T value) {
   return {buffer.data(), result.ptr};
 }
 
+// Inserted, omitted, wrong and swapped letters count as one edit each.
 size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
+  std::vector<size_t> older;
+  std::vector<size_t> above(b.size() + 1);
+  std::iota(above.begin(), above.end(), size_t{0});
   for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
+    std::vector<size_t> row(b.size() + 1, i + 1);
     for (size_t j = 0; j < b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({substituted, row[j] + 1, row[j + 1] + 1});
+      row[j + 1] = std::min({above[j] + (a[i] == b[j] ? 0 : 1), row[j] + 1, above[j + 1] + 1});
+      const bool is_swapped = i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j];
+      if (is_swapped) row[j + 1] = std::min(row[j + 1], older[j - 1] + 1);
     }
+    older = std::move(above);
+    above = std::move(row);
   }
-  return row.back();
+  return above.back();
 }
 
 }  // namespace

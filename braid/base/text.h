@@ -39,8 +39,8 @@ std::string counted(int64_t count, std::string_view singular, std::string_view p
 /// "512 B", "1.50 KiB", "3.20 GiB".
 std::string bytes_text(uint64_t bytes);
 
-/// The candidate with the smallest edit distance to `word`, or nothing if that distance exceeds a third of
-/// its length (at least 1).
+/// The candidate with the smallest edit distance to `word` (two swapped letters are one edit), or nothing if
+/// that distance exceeds a third of its length (at least 1).
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace braid

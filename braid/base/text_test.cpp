@@ -58,6 +58,8 @@ TEST(Text, NearestFindsTyposAndRejectsUnrelatedWords) {
   const std::vector<std::string> flags = {"max_steps", "save_steps", "learning_rate"};
   EXPECT_EQ(nearest("max_step", flags), "max_steps");
   EXPECT_EQ(nearest("lerning_rate", flags), "learning_rate");
+  EXPECT_EQ(nearest("max_setps", flags), "max_steps");
+  EXPECT_EQ(nearest("hlep", std::vector<std::string>{"help"}), "help") << "swapped letters are one edit";
   EXPECT_FALSE(nearest("zzz", flags));
 }
 

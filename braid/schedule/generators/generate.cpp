@@ -1,6 +1,7 @@
 #include "braid/schedule/generators/generate.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <optional>
 
@@ -40,6 +41,35 @@ std::string lower(std::string_view text) {
   return result;
 }
 
+// What is left of a name without dashes, spaces and letter case.
+std::string letters(std::string_view name) {
+  std::string result = lower(name);
+  std::erase_if(result, [](char c) { return c == '-' || c == '_' || c == ' '; });
+  return result;
+}
+
+// Names in PyTorch (classes, with Schedule in front), Megatron, PaddleNLP and papers, as `letters` leaves
+// them.
+constexpr std::array<std::array<std::string_view, 2>, 17> kOtherNames = {{
+    {"gpipe", "FThenB"},
+    {"afab", "FThenB"},
+    {"allforwardallbackward", "FThenB"},
+    {"filldrain", "FThenB"},
+    {"pipedreamflush", "1F1B"},
+    {"onef1b", "1F1B"},
+    {"oneforwardonebackward", "1F1B"},
+    {"interleaved1f1b", "VPP"},
+    {"1f1binterleaved", "VPP"},
+    {"interleaved", "VPP"},
+    {"zb1p", "ZBH1"},
+    {"zb2p", "ZBH2"},
+    {"interleavedzerobubble", "InterleavedZB"},
+    {"interleavedzbh1", "InterleavedZB"},
+    {"zbv", "ZBVPP"},
+    {"zbvzerobubble", "ZBVPP"},
+    {"dualpipevzerobubble", "DualPipeV"},
+}};
+
 // The mode that `wrong` was probably meant to be; case does not count.
 std::optional<std::string_view> suggestion(std::string_view wrong) {
   std::vector<std::string> known;
@@ -65,6 +95,19 @@ std::vector<std::string> schedule_modes() {
   return result;
 }
 
+std::string own_name(std::string_view name) {
+  std::string plain = letters(name);
+  constexpr std::string_view kPrefix = "schedule";
+  if (plain.starts_with(kPrefix)) plain.erase(0, kPrefix.size());
+  for (const Mode& mode : modes()) {
+    if (letters(mode.name) == plain) return std::string(mode.name);
+  }
+  for (const auto& [other, own] : kOtherNames) {
+    if (plain == other) return std::string(own);
+  }
+  return std::string(name);
+}
+
 std::string mode_names() {
   std::string text;
   for (const Mode& mode : modes()) text += (text.empty() ? "" : ", ") + std::string(mode.name);
@@ -72,9 +115,9 @@ std::string mode_names() {
 }
 
 const Mode& mode_of(std::string_view name) {
-  if (name == "Eager-1F1B") return mode_of("Eager1F1B");  // PaddleNLP's spelling
+  const std::string own = own_name(name);
   for (const Mode& known : modes()) {
-    if (known.name == name) return known;
+    if (known.name == own) return known;
   }
   const std::optional<std::string_view> meant = suggestion(name);
   if (meant) {

@@ -33,7 +33,13 @@ std::vector<std::string> schedule_modes();
 /// Their names, separated by ", ".
 std::string mode_names();
 
-/// The one called `name`. Throws ConfigError if there is none; the message suggests the nearest.
+/// braid's name of the schedule that PyTorch, Megatron, PaddleNLP or a paper call `name`, in any letter case
+/// and with or without dashes: "FThenB" for "GPipe", "VPP" for "Interleaved1F1B"; `name` itself if it is none
+/// of these.
+std::string own_name(std::string_view name);
+
+/// The one called `name`, or by another name that own_name knows. Throws ConfigError if there is none; the
+/// message suggests the nearest.
 const Mode& mode_of(std::string_view name);
 
 /// The schedule called `mode`, compute actions only. A pure function: every rank that calls it with the same

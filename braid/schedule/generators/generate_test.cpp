@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "braid/base/error.h"
 #include "braid/schedule/check.h"
@@ -81,13 +82,37 @@ TEST(Generate, TakesPaddlesSpellingOfEager1F1B) {
   EXPECT_EQ(generate("Eager-1F1B", shape), generate("Eager1F1B", shape));
 }
 
+TEST(Generate, UnderstandsTheNamesOfOthers) {
+  const std::vector<std::array<const char*, 2>> names = {{"GPipe", "FThenB"},
+                                                         {"ScheduleGPipe", "FThenB"},
+                                                         {"F-then-B", "FThenB"},
+                                                         {"1f1b", "1F1B"},
+                                                         {"Schedule1F1B", "1F1B"},
+                                                         {"Interleaved1F1B", "VPP"},
+                                                         {"vpp", "VPP"},
+                                                         {"zb-h1", "ZBH1"},
+                                                         {"ZB1P", "ZBH1"},
+                                                         {"InterleavedZeroBubble", "InterleavedZB"},
+                                                         {"zbv", "ZBVPP"},
+                                                         {"ZBV", "ZBVPP"},
+                                                         {"ZBVZeroBubble", "ZBVPP"},
+                                                         {"dualpipev", "DualPipeV"},
+                                                         {"ScheduleDualPipeV", "DualPipeV"},
+                                                         {"v_half", "V-Half"},
+                                                         {"AUTO", "auto"},
+                                                         {"csv:gpipe", "csv:gpipe"},
+                                                         {"mine", "mine"}};
+  for (const auto& [other, own] : names) EXPECT_EQ(own_name(other), own) << other;
+  for (const Mode& mode : modes()) EXPECT_EQ(own_name(mode.name), mode.name);
+}
+
 TEST(GenerateRejections, NameTheModeAndWhatWouldDo) {
   const PipelineShape shape = {.ranks = 4, .microbatches = 8};
-  EXPECT_EQ(rejection("1f1b", shape), "there is no pipeline schedule mode \"1f1b\": did you mean 1F1B?");
+  EXPECT_EQ(rejection("1f1c", shape), "there is no pipeline schedule mode \"1f1c\": did you mean 1F1B?");
   EXPECT_EQ(rejection("FThanB", shape),
             "there is no pipeline schedule mode \"FThanB\": did you mean FThenB?");
-  EXPECT_EQ(rejection("gpipe", shape),
-            "there is no pipeline schedule mode \"gpipe\": choose one of " + mode_names());
+  EXPECT_EQ(rejection("dapple", shape),
+            "there is no pipeline schedule mode \"dapple\": choose one of " + mode_names());
   EXPECT_EQ(rejection("1F1B", {.ranks = 4, .chunks_per_rank = 2, .microbatches = 8}),
             "1F1B runs with 1 chunk per rank, got 2: use VPP for more");
   EXPECT_EQ(rejection("1F1B", {.ranks = 4, .microbatches = 0}), "a step needs at least 1 microbatch, got 0");
