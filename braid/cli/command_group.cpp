@@ -34,13 +34,20 @@ std::string overview(std::string_view name, const CommandGroup& group) {
 }
 
 const Command& find_command(const CommandGroup& group, std::string_view name) {
-  require<ConfigError>(!name.starts_with('-'), "expected a command before options, got '", name,
-                       "'; --help lists the commands");
+  if (name.starts_with('-')) {
+    const auto meant = nearest(name, std::vector<std::string>{"--help", "--version"});
+    throw ConfigError(cat("expected a command before options, got '", name, "'",
+                          meant ? cat("; did you mean ", *meant, "?") : "; --help lists the commands"));
+  }
   std::vector<std::string> names;
   for (const Command& command : group.commands) {
     if (command.name == name) return command;
     names.push_back(command.name);
   }
+  // A script of PaddleNLP's, such as run_pretrain.py or run_pretrain_auto.py.
+  const bool is_script = name.ends_with(".py") && name.find("pretrain") != std::string_view::npos;
+  require<ConfigError>(!is_script, "'", name,
+                       "' is a Python script; braid's command in its place is pretrain");
   const auto close = nearest(name, names);
   throw ConfigError(cat("unknown command '", name, "'",
                         close ? cat("; did you mean ", *close, "?") : "; --help lists the commands"));
@@ -58,7 +65,8 @@ int run_group(const CommandContext& context, const CommandGroup& group) {
     }
     const Command& command = find_command(group, words.front());
     words.erase(words.begin());
-    if (wants_help) words.push_back("--help");
+    // The command's own --help may have a topic behind it.
+    if (wants_help) words.insert(words.begin(), "--help");
     const CommandContext inner = context_of(context, command, std::move(words));
     who = inner.name;
     return command.run(inner);

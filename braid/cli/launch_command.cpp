@@ -22,6 +22,11 @@ int launch_command(const CommandContext& context) {
     context.out << launch::launch_help();
     return 0;
   }
+  if (!options->unused.empty()) {
+    std::string names;
+    for (const std::string& one : options->unused) names += (names.empty() ? "" : ", ") + one;
+    context.err << context.name << ": without effect here: " << names << "\n";
+  }
   if (launch::is_own_program(*options)) return launch::run_launch(*options, launch_context(context));
   const std::string& command = options->command.front();
   check_command_name(command);

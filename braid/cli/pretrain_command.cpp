@@ -11,6 +11,7 @@
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
+#include "braid/cli/parse_command.h"
 #include "braid/cli/progress_bar.h"
 #include "braid/cli/version.h"
 #include "braid/comm/store.h"
@@ -209,14 +210,14 @@ int train(const CommandContext& context, const comm::World& world, const config:
 
 int pretrain_command(const CommandContext& context) {
   for (const std::string& word : context.arguments) {
-    if (word == "--help" || word == "-h") {
-      context.out << config::pretrain_table().help();
-      return 0;
-    }
     if (word == "--help_markdown") {
       context.out << config::options_markdown();
       return 0;
     }
+  }
+  if (const auto help = help_request(context.arguments)) {
+    context.out << config::pretrain_help(help->topic);
+    return 0;
   }
   const comm::World world =
       comm::world_from_environment([&](std::string_view name) { return lookup(context, name); });

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "braid/base/error.h"
+#include "braid/cli/build_info.h"
 #include "braid/cli/command_group.h"
 #include "braid/cli/data_command.h"
 #include "braid/cli/generate_command.h"
@@ -40,6 +41,19 @@ CommandGroup braid_commands() {
                    {"schedule", "draw, simulate, compare and run pipeline schedules", schedule_command}},
       .examples = {"braid data prepare --input docs --output_prefix out/docs --tokenizer byte",
                    "braid schedule show --mode 1F1B --pp 4 --micro 8"}};
+}
+
+std::string version_text() {
+  const BuildInfo info = build_info();
+  std::string with;
+  std::string without;
+  for (const BuildFeature& feature : info.features) {
+    std::string& list = feature.is_built_in ? with : without;
+    list += cat(list.empty() ? "" : ", ", feature.name);
+  }
+  return cat("braid ", info.version, "\nlibtorch ", info.libtorch, ", ", info.compiler, ", ", info.build_type,
+             "\nwith: ", with.empty() ? "none" : with, "\nwithout: ", without.empty() ? "none" : without,
+             "\n");
 }
 
 std::map<std::string, std::string> process_environment() {
@@ -118,8 +132,9 @@ int report_exception(std::string_view who, std::ostream& err) {
 void check_command_name(std::string_view name) { find_command(braid_commands(), name); }
 
 int run(const CommandContext& context) {
-  if (!context.arguments.empty() && context.arguments.front() == "--version") {
-    context.out << "braid " << kVersion << "\n";
+  if (!context.arguments.empty() &&
+      (context.arguments.front() == "--version" || context.arguments.front() == "version")) {
+    context.out << version_text();
     return 0;
   }
   return run_group(context, braid_commands());

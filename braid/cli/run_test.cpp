@@ -66,7 +66,10 @@ TEST(Run, GroupsHaveHelp) {
 }
 
 TEST(Run, PrintsItsVersion) {
-  EXPECT_THAT(call({"--version"}).out, testing::MatchesRegex("braid [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  EXPECT_THAT(call({"--version"}).out,
+              AllOf(testing::ContainsRegex("^braid [0-9]+\\.[0-9]+\\.[0-9]+\nlibtorch [0-9.]+, "),
+                    HasSubstr("\nwith: "), HasSubstr("\nwithout: "), HasSubstr("cuda")));
+  EXPECT_EQ(call({"version"}).out, call({"--version"}).out);
   EXPECT_EQ(call({"--version"}).code, 0);
 }
 
@@ -92,6 +95,10 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{{"help", "dta"}, "braid: unknown command 'dta'; did you mean data?"},
         Misuse{{"--pp", "4"},
                "braid: expected a command before options, got '--pp'; --help lists the commands"},
+        Misuse{{"--hlep"}, "braid: expected a command before options, got '--hlep'; did you mean --help?"},
+        Misuse{
+            {"launch", "run_pretrain.py", "--max_steps", "5"},
+            "braid launch: 'run_pretrain.py' is a Python script; braid's command in its place is pretrain"},
         Misuse{{"data", "prepar"}, "braid data: unknown command 'prepar'; did you mean prepare?"},
         Misuse{
             {"schedule", "--mode", "1F1B"},

@@ -18,7 +18,7 @@ int schedule_command(const CommandContext& context) {
        .examples = {"braid schedule show --mode 1F1B --pp 4 --micro 8 --times 1,1,1,0.1",
                     "braid schedule compare --pp 4 --micro 8 --times 1,1,0.8,0.05",
                     "braid schedule draw --mode ZBVPP --pp 4 --micro 8 --out zbvpp.svg",
-                    "braid schedule run --mode 1F1B,ZBH1 --pp 4 --micro 8 --emulate 0.02,0.02,0.02,0.001"}});
+                    "braid schedule run --mode 1F1B,ZBH1 --pp 4 --micro 8 --times 0.02,0.02,0.02,0.001"}});
 }
 
 }  // namespace braid::cli

@@ -73,6 +73,20 @@ TEST(ScheduleShow, PrintsCsvAndNothingElse) {
   EXPECT_EQ(show({"--pp", "2", "--micro", "1", "--csv"}).out, "0F0,0B0\n1F0,1B0\n");
 }
 
+TEST(ScheduleShow, PrintsEverythingAsJson) {
+  const CallResult result = show({"--pp", "2", "--micro", "1", "--times", "1,1,1,0.25", "--json"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(
+      result.out,
+      R"({"schedule":"1F1B","pp":2,"micro":1,"chunks":1,"step_time":6.5,"bubble_rate":0.5384615384615384,)"
+      R"("peak_live_activations":[1,1],"messages":2,"peak_outstanding_sends":[1,1],)"
+      R"("actions":[["F0","B0"],["F0","B0"]]})"
+      "\n");
+  EXPECT_THAT(show({"--pp", "2", "--micro", "1", "--json", "--actions"}).out, HasSubstr("\"SEND_F0\""));
+  EXPECT_THAT(show({"--json", "--columns", "50"}).err, HasSubstr("--columns applies to the drawing"));
+  EXPECT_THAT(show({"--json", "--csv"}).err, HasSubstr("--json and --csv are mutually exclusive"));
+}
+
 TEST(ScheduleShow, ColoursOnATerminalOnly) {
   const std::vector<std::string> arguments = {"--pp", "2", "--micro", "2"};
   EXPECT_THAT(show(arguments).out, Not(HasSubstr("\033[")));
@@ -102,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{{"--mode", "ZBH1", "--chunks", "2"}, "ZBH1 runs with 1 chunk per rank, got 2"},
         Misuse{{"--mode", "csv:"}, "--mode csv: needs a file name, as in csv:schedule.csv"},
         Misuse{{"--mode", "csv:no/such.csv"}, "--mode csv:no/such.csv: 'no/such.csv' does not exist"},
-        Misuse{{"--mode", "1f1b"}, "there is no pipeline schedule mode \"1f1b\": did you mean 1F1B?"},
+        Misuse{{"--mode", "1f1c"}, "there is no pipeline schedule mode \"1f1c\": did you mean 1F1B?"},
         Misuse{{"--pp", "0"}, "--pp must be a whole number, >= 1, got '0'"},
         Misuse{{"--micro", "many"}, "--micro must be a whole number, >= 1, got 'many'"},
         Misuse{{"--pp", "9999999999"}, "the number 9999999999 is too large"},
@@ -119,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{{"--enable_send_recv_overlap"}, "--enable_send_recv_overlap requires --actions"},
         Misuse{{"--columns", "10"}, "--columns must be a whole number, >= 40, got '10'"},
         Misuse{{"--micr", "8"}, "--micr: there is no such option; did you mean micro?"},
-        Misuse{{"4", "8"}, "unexpected argument '4'"}));
+        Misuse{{"4", "8"}, "2 errors:\n  unexpected argument '4'"}));
 
 }  // namespace
 }  // namespace braid::cli

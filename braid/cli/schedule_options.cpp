@@ -104,6 +104,16 @@ std::array<double, 2> sharding_exchange_of(const ScheduleOptions& options) {
 
 constexpr int32_t kDefaultSegments = 4;
 
+// braid's names of the schedules in `modes`, one or several separated by commas.
+std::string own_names(const std::string& modes) {
+  if (modes.starts_with(kFilePrefix)) return modes;
+  std::string names;
+  for (const std::string& piece : split(modes, ',')) {
+    names += cat(names.empty() ? "" : ",", schedule::own_name(trim(piece)));
+  }
+  return names;
+}
+
 }  // namespace
 
 void add_pipeline_options(ScheduleTable& table) {
@@ -123,7 +133,9 @@ void add_schedule_options(ScheduleTable& table, std::string_view several_modes) 
                "; or csv:FILE, a schedule in the CSV format of PyTorch's pipelining, which determines the "
                "ranks, microbatches and chunks." +
                std::string(several_modes),
-       .aliases = {"pipeline_schedule_mode"}});
+       .aliases = {"pipeline_schedule_mode"},
+       .known_as = {"schedule"},
+       .spelling = own_names});
   add_pipeline_options(table);
   table.add("chunks", &S::chunks,
             {.help = "Chunks of the model per rank. Unset: the mode's fixed number, 2 for VPP, else 1.",

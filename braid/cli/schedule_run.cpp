@@ -25,7 +25,7 @@ using S = ScheduleOptions;
 ScheduleTable run_table() {
   ScheduleTable table(
       {.command = "braid schedule run",
-       .usage = "--emulate F,I,W[,MESSAGE] [--flag value]...",
+       .usage = "--times F,I,W[,MESSAGE] [--flag value]...",
        .summary = "Runs schedules with the real executor on real processes that exchange real messages, "
                   "but sleep for each action's duration instead of computing, so that many ranks fit on "
                   "few cores. Starts --pp processes, unless it already is one of that many ranks."});
@@ -33,9 +33,10 @@ ScheduleTable run_table() {
                        " Modes separated by commas run one after another; all runs every mode that "
                        "supports the pipeline.");
   table.add(
-      "emulate", &S::emulate,
+      "times", &S::emulate,
       {.help = "Seconds that all of a rank's layers take for F, I (input gradient) and W (weight gradient) "
-               "of one microbatch, and that a message takes: F,I,W or F,I,W,MESSAGE. Required."});
+               "of one microbatch, and that a message takes: F,I,W or F,I,W,MESSAGE. Required.",
+       .aliases = {"emulate", "schedule_times"}});
   table.add(
       "memory", &S::memory,
       {.help = "Bytes that all of a rank's layers keep for one microbatch from F to I, and from I to W, "
@@ -62,7 +63,7 @@ constexpr SizeLimit kLimit = {.cells = int64_t{1} << 22, .purpose = "run"};
 
 train::EmulatedSchedule emulated(ScheduleOptions options, std::string_view mode) {
   options.times = options.emulate;
-  options.times_option = "--emulate";
+  options.times_option = "--times";
   options.memory = options.memory.value_or("0,0");
   const schedule::Schedule plain = schedule_of(options, mode, kLimit);
   schedule::Workload workload = workload_of(options, plain.shape);
@@ -94,7 +95,7 @@ std::vector<train::EmulatedSchedule> all_modes(const ScheduleOptions& options,
 std::vector<train::EmulatedSchedule> emulated_schedules(const ScheduleOptions& options,
                                                         std::vector<std::string>& skipped) {
   require<ConfigError>(!options.emulate.empty(),
-                       "--emulate is required: seconds of F, I, W and a message, as in 0.02,0.02,0.02,0.001");
+                       "--times is required: seconds of F, I, W and a message, as in 0.02,0.02,0.02,0.001");
   if (options.mode == "all") return all_modes(options, skipped);
   std::vector<train::EmulatedSchedule> schedules;
   for (const std::string& piece : split(options.mode, ',')) {

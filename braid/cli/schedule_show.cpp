@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
@@ -39,6 +41,10 @@ ScheduleTable show_table() {
       {.help = "List each rank's actions instead, with the messages and waits that the executor runs."});
   table.add("csv", &S::csv,
             {.help = "Print the compute actions as CSV instead, in the format of PyTorch's pipelining."});
+  table.add(
+      "json", &S::json,
+      {.help = "Print everything as JSON instead: the actions of each rank (with --actions those that the "
+               "executor runs), the step's time and bubble, what ranks keep and send."});
   table.add("columns", &S::columns,
             {.help = "Width of the drawing. Unset: the terminal's, or 100.", .range = {.at_least = 40}});
   return table;
@@ -68,6 +74,26 @@ std::string message_text(const schedule::CheckReport& report) {
              " of one rank in flight\n");
 }
 
+nlohmann::ordered_json to_json(const schedule::Schedule& shown, const schedule::Simulation& simulation,
+                               const schedule::CheckReport& report) {
+  nlohmann::ordered_json actions = nlohmann::ordered_json::array();
+  for (const std::vector<schedule::Action>& rank : shown.ranks) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const schedule::Action& action : rank) list.push_back(schedule::to_string(action));
+    actions.push_back(std::move(list));
+  }
+  return {{"schedule", shown.name},
+          {"pp", shown.shape.ranks},
+          {"micro", shown.shape.microbatches},
+          {"chunks", shown.shape.chunks_per_rank},
+          {"step_time", simulation.step_time.count()},
+          {"bubble_rate", simulation.bubble_rate},
+          {"peak_live_activations", report.peak_live_activations},
+          {"messages", report.messages},
+          {"peak_outstanding_sends", report.peak_outstanding_sends},
+          {"actions", std::move(actions)}};
+}
+
 }  // namespace
 
 int schedule_show_command(const CommandContext& context) {
@@ -75,8 +101,9 @@ int schedule_show_command(const CommandContext& context) {
   if (!parsed) return 0;
   const ScheduleOptions& options = parsed->options;
   require<ConfigError>(!options.actions || !options.csv, "--actions and --csv are mutually exclusive");
-  require<ConfigError>(!(options.actions || options.csv) || !options.columns,
-                       "--columns applies to the drawing, which --actions and --csv replace");
+  require<ConfigError>(!options.json || !options.csv, "--json and --csv are mutually exclusive");
+  require<ConfigError>(!(options.actions || options.csv || options.json) || !options.columns,
+                       "--columns applies to the drawing, which --actions, --csv and --json replace");
   require<ConfigError>(!options.csv || !options.times,
                        "--times has no effect on CSV output; omit one of them");
   require<ConfigError>(!options.enable_send_recv_overlap || options.actions,
@@ -99,6 +126,12 @@ int schedule_show_command(const CommandContext& context) {
       compute,
       {.receives = options.enable_send_recv_overlap ? ReceivePosting::kEarly : ReceivePosting::kJustInTime,
        .data = data_axes_of(options, plain.shape)});
+  if (options.json) {
+    const schedule::Schedule& shown = options.actions ? lowered : compute;
+    context.out << to_json(shown, schedule::simulate(lowered, durations), schedule::check(lowered)).dump()
+                << "\n";
+    return 0;
+  }
   if (options.csv) {
     context.out << schedule::to_csv(plain);
     return 0;

@@ -285,9 +285,8 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"draw",
                {"--pp", "1000", "--micro", "1000"},
                "--pp 1000 x --micro 1000 x 1 chunk is too large to draw: the product must be at most 65536"},
-        Misuse{"run", {}, "--emulate is required: seconds of F, I, W and a message, as in 0.02,0.02"},
-        Misuse{
-            "run", {"--emulate", "1,2"}, "--emulate must be 3 numbers (F,I,W) or 4 (F,I,W,MESSAGE), got 2"},
+        Misuse{"run", {}, "--times is required: seconds of F, I, W and a message, as in 0.02,0.02"},
+        Misuse{"run", {"--emulate", "1,2"}, "--times must be 3 numbers (F,I,W) or 4 (F,I,W,MESSAGE), got 2"},
         Misuse{"run", {"--emulate", "1,1,1", "--mode", "1F1B,"}, "there is no pipeline schedule mode \"\""},
         Misuse{"run", {"--emulate", "1,1,1", "--memory", "1"}, "--memory must be 2 numbers"},
         Misuse{"run", {"--emulate", "1,1,1", "--message_bytes", "4"}, "--message_bytes must be"},

@@ -35,15 +35,16 @@ constexpr std::array kWords = {
     ConfigWord{kPipeline, "disable_batch_p2p_comm", Effect::kAlwaysOn, kOn},
     ConfigWord{kPipeline, "enable_dp_comm_overlap", Effect::kAlwaysOn, kReduceOverlaps},
     ConfigWord{kPipeline, "enable_sharding_comm_overlap", Effect::kAlwaysOn, kReduceOverlaps},
-    ConfigWord{kPipeline, "enable_split_backward", Effect::kRejected,
-               "the schedule decides; choose one that splits, such as --pipeline_schedule_mode ZBH1"},
-    ConfigWord{kPipeline, "best_unbalanced_scheduler", Effect::kRejected,
-               "use --pipeline_schedule_mode auto, which arranges for the times of the stages"},
-    ConfigWord{kPipeline, "enable_timer", Effect::kRejected, "use --profile_steps"},
-    ConfigWord{kPipeline, "enable_delay_scale_loss", Effect::kRejected, kScaleFirst},
-    ConfigWord{kPipeline, "enable_release_grads", Effect::kRejected, kBuffersStay},
-    ConfigWord{kPipeline, "enable_clear_every_step_cache", Effect::kRejected,
+    ConfigWord{kPipeline, "enable_split_backward", Effect::kAlwaysOn,
+               "the schedule decides whether it splits the backward, as ZBH1 does"},
+    ConfigWord{kPipeline, "best_unbalanced_scheduler", Effect::kAlwaysOn,
+               "layers are divided by cost, and --pipeline_schedule_mode auto arranges for times"},
+    ConfigWord{kPipeline, "enable_timer", Effect::kAlwaysOn, "use --profile_steps"},
+    ConfigWord{kPipeline, "enable_delay_scale_loss", Effect::kAlwaysOn, kScaleFirst},
+    ConfigWord{kPipeline, "enable_release_grads", Effect::kAlwaysOn, kBuffersStay},
+    ConfigWord{kPipeline, "enable_clear_every_step_cache", Effect::kAlwaysOn,
                "the allocator's cache is what keeps steps from allocating"},
+    ConfigWord{kPipeline, "use_dualpipev", Effect::kRejected, "use --pipeline_schedule_mode DualPipeV"},
 
     ConfigWord{
         kTensor, "enable_mp_async_allreduce", Effect::kAlwaysOn,
@@ -58,7 +59,7 @@ constexpr std::array kWords = {
     ConfigWord{kTensor, "sync_param", Effect::kAlwaysOn, kSynced},
     ConfigWord{kTensor, "sync_grad", Effect::kAlwaysOn, kSynced},
     ConfigWord{kTensor, "sync_moment", Effect::kAlwaysOn, kSynced},
-    ConfigWord{kTensor, "enable_delay_scale_loss", Effect::kRejected, kScaleFirst},
+    ConfigWord{kTensor, "enable_delay_scale_loss", Effect::kAlwaysOn, kScaleFirst},
 
     ConfigWord{kSharding, "enable_stage1_tensor_fusion", Effect::kAlwaysOn, kFlat},
     ConfigWord{kSharding, "split_param", Effect::kAlwaysOn, kFlat},
@@ -68,12 +69,15 @@ constexpr std::array kWords = {
                "it is always on: gradients are summed, and divided by the number of labels beforehand"},
     ConfigWord{kSharding, "enable_stage1_broadcast_overlap", Effect::kAlwaysOn, kGatherOverlaps},
     ConfigWord{kSharding, "enable_stage1_allgather_overlap", Effect::kAlwaysOn, kGatherOverlaps},
-    ConfigWord{kSharding, "enable_release_grads", Effect::kRejected, kBuffersStay},
+    ConfigWord{kSharding, "enable_fuse_optimizer_states", Effect::kAlwaysOn, kFlat},
+    ConfigWord{kSharding, "enable_tensor_fusion", Effect::kAlwaysOn, kFlat},
+    ConfigWord{kSharding, "enable_overlap", Effect::kAlwaysOn, kReduceOverlaps},
+    ConfigWord{kSharding, "enable_release_grads", Effect::kAlwaysOn, kBuffersStay},
 };
 
 // Applies the words in `text`, the value of `option`.
 void apply_words(std::string_view option, const std::string& text, PretrainOptions& options,
-                 std::vector<std::string>& notes, ErrorList& errors) {
+                 std::vector<NoEffect>& unused, ErrorList& errors) {
   for (const std::string& word : split(text, ' ')) {
     if (word.empty()) continue;
     const std::string label = cat("--", option, " ", word);
@@ -93,7 +97,7 @@ void apply_words(std::string_view option, const std::string& text, PretrainOptio
     } else if (found->effect == Effect::kSwitchesOverlap) {
       options.enable_send_recv_overlap = true;
     } else {
-      notes.push_back(cat(label, " has no effect: ", found->reason));
+      unused.push_back({.label = label, .reason = std::string(found->reason)});
     }
   }
 }
@@ -111,11 +115,11 @@ std::string accepted_words(std::string_view option) {
   return text;
 }
 
-void apply_config_words(PretrainOptions& options, std::vector<std::string>& notes) {
+void apply_config_words(PretrainOptions& options, std::vector<NoEffect>& unused) {
   ErrorList errors;
-  apply_words(kPipeline, options.pipeline_parallel_config, options, notes, errors);
-  apply_words(kTensor, options.tensor_parallel_config, options, notes, errors);
-  apply_words(kSharding, options.sharding_parallel_config, options, notes, errors);
+  apply_words(kPipeline, options.pipeline_parallel_config, options, unused, errors);
+  apply_words(kTensor, options.tensor_parallel_config, options, unused, errors);
+  apply_words(kSharding, options.sharding_parallel_config, options, unused, errors);
   errors.throw_if_any();
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "braid/config/option_spec.h"
 #include "braid/config/options.h"
 
 namespace braid::config {
@@ -31,8 +32,8 @@ std::span<const ConfigWord> config_words();
 /// The words of `option` that are accepted, separated by commas, for its help.
 std::string accepted_words(std::string_view option);
 
-/// Applies the words in the three options and adds a note for each that has no effect. Throws ConfigError,
+/// Applies the words in the three options and adds to `unused` those that have no effect. Throws ConfigError,
 /// naming option, word and reason, for all words at once that are unknown or not supported.
-void apply_config_words(PretrainOptions& options, std::vector<std::string>& notes);
+void apply_config_words(PretrainOptions& options, std::vector<NoEffect>& unused);
 
 }  // namespace braid::config

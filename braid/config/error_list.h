@@ -47,6 +47,9 @@ class ErrorList {
     return false;
   }
 
+  /// The errors so far.
+  const std::vector<std::string>& messages() const { return messages_; }
+
   /// Throws the only error as ConfigError, several as ConfigErrors; returns if there is none.
   void throw_if_any() const {
     if (messages_.size() == 1) throw ConfigError(messages_.front());

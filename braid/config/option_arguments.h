@@ -3,8 +3,10 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "braid/config/error_list.h"
 #include "braid/config/option_spec.h"
 
 namespace braid::config {
@@ -26,9 +28,15 @@ struct ParsedArguments {
 
 /// The flags of a command line: `--name value`, `--name=value`, a bare `--name` to turn a switch on, and
 /// `--name a b c` for lists. A switch takes the next argument as its value only if it reads as true or false.
-/// Values may begin with one dash. Throws ConfigError for an unknown flag (suggesting the nearest), a flag
-/// given twice or without a value, and unexpected arguments.
+/// Values may begin with one dash; in names, dashes stand for underscores too. Throws ConfigError for unknown
+/// flags (suggesting the nearest), flags given twice or without a value, and unexpected arguments, all of
+/// them at once.
 ParsedArguments parse_arguments(std::span<const std::string> arguments, std::span<const OptionSpec> specs,
                                 Positionals positionals = Positionals::kReject);
+
+/// The same, with the errors added to `errors` in place of thrown; what is right is returned. `advice` ends
+/// the messages about unknown flags.
+ParsedArguments parse_arguments(std::span<const std::string> arguments, std::span<const OptionSpec> specs,
+                                Positionals positionals, ErrorList& errors, std::string_view advice = {});
 
 }  // namespace braid::config

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "braid/config/error_list.h"
 #include "braid/config/file_value.h"
 #include "braid/config/option_spec.h"
 
@@ -17,5 +18,8 @@ std::vector<Assignment> read_option_file(const std::string& path);
 
 /// The options in a file's content.
 std::vector<Assignment> options_of(const FileValue& file);
+
+/// The same, with the errors about single options added to `errors` in place of thrown.
+std::vector<Assignment> options_of(const FileValue& file, ErrorList& errors);
 
 }  // namespace braid::config

@@ -56,13 +56,25 @@ std::string range_text(const Range& range) {
 }
 
 const OptionSpec* find_option(std::span<const OptionSpec> specs, std::string_view name) {
+  std::string plain(name);
   for (const OptionSpec& spec : specs) {
-    if (spec.name == name || is_member(spec.info.aliases, std::string(name))) return &spec;
+    if (spec.name == plain || is_member(spec.info.aliases, plain)) return &spec;
   }
-  return nullptr;
+  std::replace(plain.begin(), plain.end(), '-', '_');
+  return plain == name ? nullptr : find_option(specs, plain);
+}
+
+std::vector<std::string> notes_of(std::span<const NoEffect> all) {
+  std::vector<std::string> notes;
+  for (const NoEffect& one : all) notes.push_back(cat(one.label, " has no effect: ", one.reason));
+  return notes;
 }
 
 std::string allowed_text(const OptionSpec& spec) {
+  // Values that would be rejected are not offered.
+  if (!spec.info.supported.empty() && !spec.info.missing.empty()) {
+    return (spec.info.supported.size() == 1 ? "" : "one of ") + joined(spec.info.supported, ", ", ", ");
+  }
   if (!spec.info.choices.empty()) return "one of " + joined(spec.info.choices, ", ", ", ");
   static constexpr std::array<const char*, 4> kKinds = {"true or false", "a whole number", "a number",
                                                         "a string"};
@@ -85,29 +97,40 @@ std::string checked_value(const OptionSpec& spec, const std::string& value, std:
     number = read_value<double>(value);
     if (number) text = write_value(*number);
   } else {
-    text = value;
+    text = spec.info.spelling ? spec.info.spelling(value) : value;
   }
   if (number && !contains(spec.info.range, *number)) text.reset();
   if (text && !spec.info.choices.empty() && !is_member(spec.info.choices, *text)) text.reset();
-  require<ConfigError>(text.has_value(), label, " must be ", allowed_text(spec), ", got '", value, "'");
+  if (!text) {
+    const auto close = nearest(value, spec.info.supported.empty() ? spec.info.choices : spec.info.supported);
+    throw ConfigError(cat(label, " must be ", allowed_text(spec), ", got '", value, "'",
+                          close && !close->empty() ? cat("; did you mean ", *close, "?") : ""));
+  }
   if (!spec.info.missing.empty() && !is_member(spec.info.supported, *text)) {
     throw_unsupported(spec, value, label);
   }
   return *text;
 }
 
-void throw_unknown_option(std::span<const OptionSpec> specs, std::string_view name, std::string_view label) {
-  std::vector<std::string> names;
+std::string unknown_option_text(std::span<const OptionSpec> specs, std::string_view name,
+                                std::string_view label) {
+  // Letter case and dashes are the most common slips, and would count as many edits.
+  std::string plain(name);
+  for (char& c : plain) {
+    if (c == '-') c = '_';
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  std::vector<std::string> names = {"help"};
   for (const OptionSpec& spec : specs) {
+    if (is_member(spec.info.known_as, plain)) {
+      return cat(label, ": there is no such option; it is called ", spec.name, " here");
+    }
     names.push_back(spec.name);
     names.insert(names.end(), spec.info.aliases.begin(), spec.info.aliases.end());
   }
-  // Dashes for underscores are the most common slip, and would count as many edits.
-  std::string plain(name);
-  std::replace(plain.begin(), plain.end(), '-', '_');
   const auto close = nearest(plain, names);
-  throw ConfigError(cat(label, ": there is no such option",
-                        close ? cat("; did you mean ", *close, "?") : "; --help lists them"));
+  return cat(label, ": there is no such option",
+             close ? cat("; did you mean ", *close, "?") : "; --help lists them");
 }
 
 }  // namespace braid::config

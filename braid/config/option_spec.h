@@ -1,6 +1,7 @@
 // The description of an option (everything but its field), and the texts generated from it.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -42,6 +43,13 @@ struct OptionInfo {
   std::string no_effect = {};
   /// Alternative names.
   std::vector<std::string> aliases = {};
+  /// What other trainers call it: such a flag is rejected with this option as the suggestion, since its
+  /// values may mean something else.
+  std::vector<std::string> known_as = {};
+  /// The table's own spelling of a value that people spell differently, or the value itself. Empty: none.
+  std::function<std::string(const std::string&)> spelling = {};
+  /// One of the few options that the short help shows.
+  bool is_basic = false;
 };
 
 enum class OptionKind { kSwitch, kInteger, kReal, kText };
@@ -74,7 +82,17 @@ struct Assignment {
   std::string label;
 };
 
-/// The option with the name or alias `name`; null if there is none.
+/// A given option that changes nothing.
+struct NoEffect {
+  std::string label;  ///< where it was given, with its value: "--share_folder 1"
+  std::string reason;
+};
+
+/// "<label> has no effect: <reason>" for each.
+std::vector<std::string> notes_of(std::span<const NoEffect> all);
+
+/// The option with the name or alias `name`, in which dashes stand for underscores too; null if there is
+/// none.
 const OptionSpec* find_option(std::span<const OptionSpec> specs, std::string_view name);
 
 /// "a whole number, -1 or >= 1"; "true or false"; "one of linear, cosine".
@@ -85,12 +103,19 @@ std::string allowed_text(const OptionSpec& spec);
 /// this version supports it.
 std::string checked_value(const OptionSpec& spec, const std::string& value, std::string_view label);
 
-/// Throws ConfigError with `label` and the nearest name.
-[[noreturn]] void throw_unknown_option(std::span<const OptionSpec> specs, std::string_view name,
-                                       std::string_view label);
+/// "<label>: there is no such option", with the option that was probably meant: one that other trainers call
+/// `name`, or the nearest.
+std::string unknown_option_text(std::span<const OptionSpec> specs, std::string_view name,
+                                std::string_view label);
 
 /// The help text: usage, summary, then the options by group with type, unit, default and range.
 std::string help_text(const CommandInfo& command, std::span<const OptionSpec> specs);
+
+/// The answer to `--help TOPIC`: without a topic, the basic options, or all of a table that marks none; with
+/// "all", all of them; with an option's name, that option. Throws ConfigError, suggesting the nearest, for
+/// another name.
+std::string help_on(const CommandInfo& command, std::span<const OptionSpec> specs,
+                    const std::optional<std::string>& topic);
 
 /// The help text as Markdown, one table per group.
 std::string markdown_text(const CommandInfo& command, std::span<const OptionSpec> specs);

@@ -17,13 +17,14 @@
 //   const OptionTable<ServeOptions> table = serve_table();
 //   ServeOptions options;
 //   const ParsedArguments parsed = parse_arguments(arguments, table.specs());
-//   const std::vector<std::string> notes = table.apply(options, parsed.assignments);
+//   const std::vector<NoEffect> unused = table.apply(options, parsed.assignments);
 //
 // Field types: bool, integers, std::chrono::seconds, double, std::string, and std::optional or std::vector of
 // these.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -65,21 +66,29 @@ class OptionTable {
     accesses_.push_back(std::move(access));
   }
 
+  const CommandInfo& command() const { return command_; }
   std::span<const OptionSpec> specs() const& { return specs_; }
   std::span<const OptionSpec> specs() const&& = delete;  // the span would outlive the table
 
   /// Sets the fields, in order: the last assignment of an option takes precedence, so a file goes before the
-  /// flags. Returns a note for each given option without effect. Throws ConfigError for unknown names and
+  /// flags. Returns the given options without effect. Throws ConfigError for unknown names and
   /// for values that are not allowed or not supported, all of them at once; the fields whose assignments are
   /// right are set even then.
-  std::vector<std::string> apply(Options& options, std::span<const Assignment> assignments) const {
-    std::vector<std::string> notes;
+  std::vector<NoEffect> apply(Options& options, std::span<const Assignment> assignments) const {
     ErrorList errors;
-    for (size_t i = 0; i < assignments.size(); ++i) {
-      errors.attempt([&] { apply_one(options, assignments, i, notes); });
-    }
+    std::vector<NoEffect> unused = apply(options, assignments, errors);
     errors.throw_if_any();
-    return notes;
+    return unused;
+  }
+
+  /// The same, with the errors added to `errors` in place of thrown.
+  std::vector<NoEffect> apply(Options& options, std::span<const Assignment> assignments,
+                              ErrorList& errors) const {
+    std::vector<NoEffect> unused;
+    for (size_t i = 0; i < assignments.size(); ++i) {
+      errors.attempt([&] { apply_one(options, assignments, i, unused); });
+    }
+    return unused;
   }
 
   /// Every option's values as text, in the order of specs(); empty where unset.
@@ -104,6 +113,8 @@ class OptionTable {
   }
 
   std::string help() const { return help_text(command_, specs_); }
+  /// See help_on.
+  std::string help(const std::optional<std::string>& topic) const { return help_on(command_, specs_, topic); }
   std::string markdown() const { return markdown_text(command_, specs_); }
   std::string print_back(const Options& options) const { return print_back_text(specs_, values(options)); }
 
@@ -114,7 +125,7 @@ class OptionTable {
   };
 
   void apply_one(Options& options, std::span<const Assignment> assignments, size_t i,
-                 std::vector<std::string>& notes) const {
+                 std::vector<NoEffect>& unused) const {
     const Assignment& given = assignments[i];
     const size_t at = index_of(given.name, given.label);
     const OptionSpec& spec = specs_[at];
@@ -128,8 +139,8 @@ class OptionTable {
       is_last = is_last && find_option(specs_, later.name) != &spec;
     }
     if (is_last && !spec.info.no_effect.empty()) {
-      notes.push_back(cat(given.label, " ", given.values.empty() ? "" : given.values.front(),
-                          " has no effect: ", spec.info.no_effect));
+      unused.push_back({.label = cat(given.label, " ", given.values.empty() ? "" : given.values.front()),
+                        .reason = spec.info.no_effect});
     }
   }
 
@@ -167,7 +178,7 @@ class OptionTable {
 
   size_t index_of(std::string_view name, std::string_view label) const {
     const OptionSpec* spec = find_option(specs_, name);
-    if (spec == nullptr) throw_unknown_option(specs_, name, label);
+    if (spec == nullptr) throw ConfigError(unknown_option_text(specs_, name, label));
     return static_cast<size_t>(spec - specs_.data());
   }
 

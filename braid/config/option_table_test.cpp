@@ -38,7 +38,10 @@ Table serve_table() {
   Table table({.command = "braid serve", .usage = "[--flag value]...", .summary = "Serves."});
   table.group("Network");
   table.add("port", &ServeOptions::port,
-            {.help = "Port to listen on.", .range = {.at_least = 1, .at_most = 65535}, .aliases = {"p_ort"}});
+            {.help = "Port to listen on.",
+             .range = {.at_least = 1, .at_most = 65535},
+             .aliases = {"p_ort"},
+             .known_as = {"listen"}});
   table.add("small", &ServeOptions::small, {.help = "A narrow field."});
   table.add("timeout", &ServeOptions::timeout,
             {.help = "Time limit.", .unit = "seconds", .range = {.at_least = 1}});
@@ -46,7 +49,10 @@ Table serve_table() {
   table.add("rate", &ServeOptions::rate, {.help = "Share.", .range = {.above = 0, .below = 1, .also = -1}});
   table.add("verbose", &ServeOptions::verbose,
             {.help = "Say more.", .no_effect = "everything is always said"});
-  table.add("mode", &ServeOptions::mode, {.help = "Speed.", .choices = {"fast", "slow"}});
+  table.add("mode", &ServeOptions::mode,
+            {.help = "Speed.", .choices = {"fast", "slow"}, .spelling = [](const std::string& name) {
+               return name == "SLOW" ? "slow" : name;
+             }});
   table.add("log_dir", &ServeOptions::log_dir, {.help = "Where logs go."});
   table.add("input", &ServeOptions::input, {.help = "Files."});
   table.add("shards", &ServeOptions::shards, {.help = "Parts.", .supported = {"1"}, .missing = "sharding"});
@@ -64,7 +70,7 @@ Served parse(const std::vector<std::string>& arguments, Positionals positionals 
   const Table table = serve_table();
   Served served;
   ParsedArguments parsed = parse_arguments(arguments, table.specs(), positionals);
-  served.notes = table.apply(served.options, parsed.assignments);
+  served.notes = notes_of(table.apply(served.options, parsed.assignments));
   served.rest = std::move(parsed.rest);
   return served;
 }
@@ -129,13 +135,44 @@ TEST(OptionTable, ErrorsNameTheOptionTheValueAndWhatIsAllowed) {
   EXPECT_EQ(error_of({"--resume", "x"}),
             "--resume x: this version of braid does not support resuming; omit it");
   EXPECT_EQ(error_of({"--portt", "4"}), "--portt: there is no such option; did you mean port?");
-  EXPECT_EQ(error_of({"--log-dir", "4"}), "--log-dir: there is no such option; did you mean log_dir?");
+  EXPECT_EQ(parse({"--log-dir", "4"}).options.log_dir, "4") << "dashes stand for underscores";
+  EXPECT_EQ(error_of({"--listen", "4"}), "--listen: there is no such option; it is called port here");
+  EXPECT_EQ(error_of({"--hlep"}), "--hlep: there is no such option; did you mean help?");
+  EXPECT_EQ(error_of({"--Mode", "slow"}), "--Mode: there is no such option; did you mean mode?");
+  EXPECT_EQ(error_of({"--mode", "fsat"}), "--mode must be one of fast, slow, got 'fsat'; did you mean fast?");
+  EXPECT_EQ(parse({"--mode", "SLOW"}).options.mode, "slow") << "a spelling that the table knows";
   EXPECT_EQ(error_of({"--quixotic", "4"}), "--quixotic: there is no such option; --help lists them");
   EXPECT_EQ(error_of({"--port", "1", "--p_ort", "2"}), "--p_ort is given twice, as '1' and as '2'; keep one");
   EXPECT_THAT(error_of({"--port", "--verbose"}), HasSubstr("--port needs a value: a whole number"));
   EXPECT_THAT(error_of({"--input"}), HasSubstr("--input needs a value"));
   EXPECT_THAT(error_of({"--small", "3000000000"}), HasSubstr("3000000000 is too large"));
   EXPECT_THAT(error_of({"--port", "99999999999999999999"}), HasSubstr("--port must be"));
+}
+
+TEST(OptionTable, AllErrorsOfALineComeAtOnce) {
+  EXPECT_EQ(error_of({"--portt", "4", "5", "--mode", "--rate", "0.1", "--rate=0.2", "-x", "y"}),
+            "4 errors:\n  --portt: there is no such option; did you mean port?\n"
+            "  --mode needs a value: one of fast, slow\n"
+            "  --rate is given twice, as '0.1' and as '0.2'; keep one\n"
+            "  unexpected argument '-x': options are given as --name value, with two dashes")
+      << "what follows an unknown flag is its value";
+}
+
+TEST(OptionTable, HelpIsShortOrWholeOrOnOneOption) {
+  const auto table = [] {
+    Table table({.command = "braid serve", .usage = "", .summary = "Serves."});
+    table.group("Network");
+    table.add("port", &ServeOptions::port, {.help = "Port to listen on.", .is_basic = true});
+    table.add("mode", &ServeOptions::mode,
+              {.help = "Speed.", .choices = {"fast", "slow"}, .supported = {"fast"}, .missing = "haste"});
+    return table;
+  }();
+  EXPECT_THAT(table.help(std::nullopt), testing::AllOf(HasSubstr("--port"), testing::Not(HasSubstr("--mode")),
+                                                       HasSubstr("These are 1 of 2 options")));
+  EXPECT_EQ(table.help("all"), table.help());
+  EXPECT_EQ(table.help("--mode"), "  --mode <fast>  [default: fast]\n      Speed.\n")
+      << "a value that would be rejected is not offered";
+  EXPECT_THROW(table.help("moed"), ConfigError);
 }
 
 TEST(OptionTable, NotesNameOptionsWithoutEffect) {
@@ -151,7 +188,7 @@ TEST(OptionTable, LaterAssignmentsTakePrecedenceAndAreNotedOnce) {
                                          {"verbose", {"1"}, "f.yaml:2: verbose"},
                                          {"port", {"81"}, "--port"},
                                          {"verbose", {"0"}, "--verbose"}};
-  EXPECT_THAT(table.apply(options, given), ElementsAre(HasSubstr("--verbose 0")));
+  EXPECT_THAT(notes_of(table.apply(options, given)), ElementsAre(HasSubstr("--verbose 0")));
   EXPECT_EQ(options.port, 81);
 }
 

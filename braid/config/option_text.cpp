@@ -20,16 +20,22 @@ std::string joined(const std::vector<std::string>& texts, std::string_view betwe
   return all;
 }
 
+// The values that may be given: choices that would be rejected are not offered.
+const std::vector<std::string>& offered(const OptionSpec& spec) {
+  return spec.info.missing.empty() ? spec.info.choices : spec.info.supported;
+}
+
 // Choices stand in place of the type where they fit on a line, and among the limits elsewhere.
 bool shows_choices_as_type(const OptionSpec& spec) {
   constexpr size_t kLongest = 72;
-  return !spec.info.choices.empty() && joined(spec.info.choices, "|").size() <= kLongest;
+  return !spec.info.choices.empty() && !offered(spec).empty() &&
+         joined(offered(spec), "|").size() <= kLongest;
 }
 
 std::string type_text(const OptionSpec& spec) {
   static constexpr std::array<const char*, 4> kNames = {"bool", "int", "float", "string"};
   std::string type = kNames[static_cast<size_t>(spec.kind)];
-  if (shows_choices_as_type(spec)) type = joined(spec.info.choices, "|");
+  if (shows_choices_as_type(spec)) type = joined(offered(spec), "|");
   return spec.is_list ? type + "..." : type;
 }
 
@@ -40,9 +46,11 @@ std::string default_text(const OptionSpec& spec) {
 // Long choices, range, supported values and effect, in the order of both help and Markdown.
 std::string limits_text(const OptionSpec& spec) {
   std::vector<std::string> parts;
+  const bool all_supported = spec.info.missing.empty();
   if (!spec.info.choices.empty() && !shows_choices_as_type(spec)) parts.push_back(allowed_text(spec));
-  if (const std::string range = range_text(spec.info.range); !range.empty()) parts.push_back(range);
-  if (!spec.info.missing.empty()) {
+  const std::string range = range_text(spec.info.range);
+  if (!range.empty() && all_supported) parts.push_back(range);
+  if (!all_supported && spec.info.choices.empty()) {
     parts.push_back("supported: " +
                     (spec.info.supported.empty() ? "unset only" : joined(spec.info.supported, " or ")));
   }
@@ -109,6 +117,15 @@ std::string yaml_scalar(const std::string& text) {
   return quoted + "\"";
 }
 
+std::string entry_text(const OptionSpec& spec) {
+  const std::string limits = limits_text(spec);
+  const std::string head = "  --" + spec.name + " <" + type_text(spec) + ">" +
+                           (spec.info.unit.empty() ? "" : " " + spec.info.unit);
+  const std::string facts = "[default: " + default_text(spec) + (limits.empty() ? "" : "; " + limits) + "]";
+  const bool fits = head.size() + 2 + facts.size() <= kWidth;
+  return head + (fits ? "  " + facts + "\n" : "\n" + wrapped(facts, 6)) + wrapped(full_help(spec), 6);
+}
+
 }  // namespace
 
 std::string help_text(const CommandInfo& command, std::span<const OptionSpec> specs) {
@@ -117,14 +134,27 @@ std::string help_text(const CommandInfo& command, std::span<const OptionSpec> sp
   for (const OptionSpec& spec : specs) {
     if (group == nullptr || *group != spec.group) text += "\n" + spec.group + "\n";
     group = &spec.group;
-    const std::string limits = limits_text(spec);
-    const std::string head = "  --" + spec.name + " <" + type_text(spec) + ">" +
-                             (spec.info.unit.empty() ? "" : " " + spec.info.unit);
-    const std::string facts = "[default: " + default_text(spec) + (limits.empty() ? "" : "; " + limits) + "]";
-    const bool fits = head.size() + 2 + facts.size() <= kWidth;
-    text += head + (fits ? "  " + facts + "\n" : "\n" + wrapped(facts, 6)) + wrapped(full_help(spec), 6);
+    text += entry_text(spec);
   }
   return text;
+}
+
+std::string help_on(const CommandInfo& command, std::span<const OptionSpec> specs,
+                    const std::optional<std::string>& topic) {
+  if (topic && *topic != "all") {
+    const std::string name = topic->substr(std::min(topic->find_first_not_of('-'), topic->size()));
+    const OptionSpec* spec = find_option(specs, name);
+    if (spec == nullptr) throw ConfigError(unknown_option_text(specs, name, cat("--help ", *topic)));
+    return entry_text(*spec);
+  }
+  std::vector<OptionSpec> basic;
+  for (const OptionSpec& spec : specs) {
+    if (spec.info.is_basic) basic.push_back(spec);
+  }
+  if (topic || basic.empty()) return help_text(command, specs);
+  return help_text(command, basic) + "\n" +
+         cat("These are ", basic.size(), " of ", specs.size(), " options: ", command.command,
+             " --help all lists the others, --help NAME shows one.\n");
 }
 
 std::string markdown_text(const CommandInfo& command, std::span<const OptionSpec> specs) {

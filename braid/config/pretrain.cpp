@@ -11,9 +11,10 @@
 #include "braid/base/text.h"
 #include "braid/config/config_words.h"
 #include "braid/config/error_list.h"
+#include "braid/config/file_value.h"
+#include "braid/config/given_options.h"
 #include "braid/config/mesh_options.h"
 #include "braid/config/model_config_json.h"
-#include "braid/config/option_file.h"
 #include "braid/config/presets.h"
 #include "braid/config/pretrain_table.h"
 #include "braid/config/strategy_file.h"
@@ -21,6 +22,10 @@
 
 namespace braid::config {
 namespace {
+
+bool profiles_after(const PretrainOptions& options, int64_t last_step) {
+  return options.profile_steps && profiled_steps(*options.profile_steps)[0] > last_step;
+}
 
 // Notes given options that depend on another one, which is off.
 void note_unused(const PretrainOptions& options, const mesh::MeshShape& mesh,
@@ -46,6 +51,8 @@ void note_unused(const PretrainOptions& options, const mesh::MeshShape& mesh,
   note(is_dry_run(options), {"profile_steps"}, "a dry run takes no steps");
   note(!options.do_train && !is_dry_run(options), {"profile_steps", "schedule_memory_limit"},
        "do_train is off");
+  note(options.do_train && profiles_after(options, options.max_steps), {"profile_steps"},
+       "the run ends at max_steps, before the first of them");
 
   const bool shards = !options.sharding.empty();
   const bool offloads = offloads_optimizer(options);
@@ -61,6 +68,16 @@ void note_unused(const PretrainOptions& options, const mesh::MeshShape& mesh,
   note(!options.recompute, {"recompute_granularity", "no_recompute_layers", "pp_recompute_interval"},
        "recompute is off");
   note(!options.fp16, {"scale_loss"}, "fp16 is off");
+  note(!options.do_train && !is_dry_run(options),
+       {"max_steps", "learning_rate", "min_learning_rate", "lr_scheduler_type", "warmup_steps",
+        "warmup_ratio", "decay_steps", "weight_decay", "max_grad_norm", "skip_export"},
+       "do_train is off");
+  const bool is_cut = options.do_train && options.decay_steps.value_or(0) > options.max_steps;
+  note(is_cut && !is_constant, {"decay_steps"},
+       "the run ends at max_steps, before the learning rate reaches its minimum", " is not reached: ");
+  const bool is_raised = !options.continue_training && options.max_position_embeddings &&
+                         *options.max_position_embeddings < options.max_seq_length;
+  note(is_raised, {"max_position_embeddings"}, "the model needs max_seq_length positions", " is raised: ");
   note(!options.fp16 && !options.bf16, {"fp16_opt_level"}, "fp16 and bf16 are off: everything is float32");
   note(options.fp16 || options.bf16, {"fp16_opt_level"}, "O1 and O2 are the same (see --help)");
 }
@@ -74,21 +91,24 @@ std::optional<std::string> last_value(std::span<const Assignment> given, std::st
 }
 
 void validate_sources(const PretrainOptions& options) {
-  require<ConfigError>(!options.model_name_or_path.empty(),
-                       "--model_name_or_path is required: a directory with config.json, or a preset such as "
-                       "braid/llama-10m");
-  const auto weights = split_weights(options.split);
-  if (is_dry_run(options)) return;  // it reads no data and writes no files
-  require<ConfigError>(!options.output_dir.empty(),
-                       "--output_dir is required: the directory for the run's files");
-  require<ConfigError>(options.synthetic_data || !options.input_dir.empty(),
-                       "--input_dir is required: a directory of .bin/.idx files or the prefix of one "
-                       "(`braid data prepare` creates them), or --synthetic_data 1 for random tokens");
-  if (options.synthetic_data) return;
-  require<ConfigError>(!options.do_train || weights[0] > 0,
-                       "--do_train needs a training set, but --split is ", options.split);
-  require<ConfigError>(!options.do_eval || weights[1] > 0,
-                       "--do_eval needs a validation set, but --split is ", options.split);
+  ErrorList errors;
+  errors.check(!options.model_name_or_path.empty(),
+               "--model_name_or_path is required: a directory with config.json, or a preset such as "
+               "braid/llama-10m");
+  std::array<double, 3> weights = {1, 1, 1};
+  errors.attempt([&] { weights = split_weights(options.split); });
+  if (!is_dry_run(options)) {  // which reads no data and writes no files
+    errors.check(!options.output_dir.empty(), "--output_dir is required: the directory for the run's files");
+    errors.check(options.synthetic_data || !options.input_dir.empty(),
+                 "--input_dir is required: a directory of .bin/.idx files or the prefix of one "
+                 "(`braid data prepare` creates them), or --synthetic_data 1 for random tokens");
+    const bool reads = !options.synthetic_data;
+    errors.check(!reads || !options.do_train || weights[0] > 0,
+                 "--do_train needs a training set, but --split is ", options.split);
+    errors.check(!reads || !options.do_eval || weights[1] > 0,
+                 "--do_eval needs a validation set, but --split is ", options.split);
+  }
+  errors.throw_if_any();
 }
 
 // Rejects shapes that the schedule does not support before any rank starts.
@@ -179,25 +199,53 @@ void require_same_shapes(const ModelConfig& loaded, const ModelConfig& requested
   same("tie_word_embeddings", loaded.tie_word_embeddings, requested.tie_word_embeddings);
 }
 
+// What the options ask for and the run will not do, although its result is the same.
+void add_warnings(PretrainCommand& command) {
+  const PretrainOptions& options = command.options;
+  constexpr int64_t kPaddleNlpsDefault = 500;
+  const bool is_asked =
+      options.save_strategy ? *options.save_strategy == "steps" : options.save_steps.has_value();
+  const int64_t steps = options.save_steps.value_or(kPaddleNlpsDefault);
+  if (is_asked && options.do_train && steps <= options.max_steps) {
+    command.notes.push_back(
+        cat("WARNING: no checkpoints are written, although --save_steps ", steps, " asks for one every ",
+            counted(steps, "step"),
+            ": this version of braid writes only the final model, to <output_dir>/hf, and a "
+            "run that is killed has to start anew"));
+  }
+  if (options.do_predict) {
+    command.notes.emplace_back(
+        "WARNING: the test set is not evaluated, although --do_predict 1 asks for it: this version of braid "
+        "evaluates on the validation set (--do_eval)");
+  }
+}
+
+// One line for all options that cannot matter here, with the reason if it is a single one.
+void add_summary(const std::vector<NoEffect>& unused, std::vector<std::string>& notes) {
+  if (unused.size() <= 1) {
+    for (std::string& note : notes_of(unused)) notes.push_back(std::move(note));
+    return;
+  }
+  std::string names;
+  for (const NoEffect& one : unused) names += (names.empty() ? "" : ", ") + one.label;
+  notes.push_back(cat("without effect here (braid pretrain --help NAME says why): ", names));
+}
+
 }  // namespace
 
 PretrainCommand parse_pretrain(std::span<const std::string> arguments, std::optional<int64_t> world_size) {
   const OptionTable<PretrainOptions> table = pretrain_table();
-  std::vector<Assignment> given;
-  if (!arguments.empty() && !arguments.front().starts_with("-")) {
-    given = read_option_file(arguments.front());
-    arguments = arguments.subspan(1);
-  }
-  ParsedArguments flags = parse_arguments(arguments, table.specs());
-  given.insert(given.end(), flags.assignments.begin(), flags.assignments.end());
+  ErrorList errors;
+  GivenOptions all_given = given_options(arguments, table.specs(), errors);
+  const std::vector<Assignment>& given = all_given.assignments;
+  std::vector<NoEffect> unused = std::move(all_given.unused);
   const bool plans_only = last_value(given, "dry_run").value_or("0") != "0";
   if (plans_only && world_size == 1) world_size.reset();
 
   // The file of the strategy comes first, so that options given beside it take precedence.
-  ErrorList errors;
   PretrainCommand command;
   StrategyFile strategy;
-  errors.attempt([&] {
+  const bool is_complete = errors.attempt([&] {
     if (const auto path = last_value(given, "strategy")) {
       strategy = translate_strategy(read_file_value(*path), *path, given, world_size);
     }
@@ -205,21 +253,26 @@ PretrainCommand parse_pretrain(std::span<const std::string> arguments, std::opti
   command.notes = std::move(strategy.notes);
   std::vector<Assignment> all = std::move(strategy.assignments);
   all.insert(all.end(), given.begin(), given.end());
-  errors.attempt([&] {
-    for (std::string& note : table.apply(command.options, all)) command.notes.push_back(std::move(note));
-  });
-  errors.attempt([&] { apply_config_words(command.options, command.notes); });
+  const std::vector<NoEffect> without_effect = table.apply(command.options, all, errors);
+  unused.insert(unused.end(), without_effect.begin(), without_effect.end());
+  errors.attempt([&] { apply_config_words(command.options, unused); });
+  if (is_complete && all_given.is_complete) {
+    attempt_unexplained(errors, [&] {
+      validate(command.options);
+      command.run = run_options(command.options, world_size);
+    });
+  }
   errors.throw_if_any();
 
-  validate(command.options);
-  command.run = run_options(command.options, world_size);
+  add_warnings(command);
+  add_summary(unused, command.notes);
   note_unused(command.options, command.run.strategy.mesh, given, command.notes);
   return command;
 }
 
 void validate(const PretrainOptions& options) {
-  pretrain_table().check(options);
   ErrorList errors;
+  errors.attempt([&] { pretrain_table().check(options); });
   if (!is_dry_run(options)) {
     errors.check(options.do_train || options.do_eval, "nothing to do: pass --do_train, --do_eval or both");
     errors.check(!options.do_train || options.max_steps >= 1,
@@ -239,12 +292,6 @@ void validate(const PretrainOptions& options) {
                "--sequence_parallel 1 divides the sequence over the ranks of --tensor_parallel_degree, which "
                "must be above 1, got ",
                options.tensor_parallel_degree);
-  const bool saves = options.save_steps && options.save_strategy.value_or("steps") != "no";
-  errors.check(!saves || !options.do_train || *options.save_steps > options.max_steps, "--save_steps ",
-               options.save_steps.value_or(0), ": a checkpoint would be due within ",
-               counted(options.max_steps, "step"),
-               ", but this version of braid does not support checkpoints (the final model is written to "
-               "<output_dir>/hf); omit it or pass --save_strategy no");
   errors.throw_if_any();
 }
 

@@ -1,5 +1,9 @@
 #include "braid/config/pretrain_table.h"
 
+#include <string>
+#include <vector>
+
+#include "braid/config/paddlenlp_options.h"
 #include "braid/config/pretrain_table_parts.h"
 
 namespace braid::config {
@@ -52,13 +56,17 @@ void add_model_options(Table& table) {
             {.help = "The architecture.", .supported = {"llama"}, .missing = "other architecture"});
   table.add("model_name_or_path", &P::model_name_or_path,
             {.help = "A directory with Hugging Face's config.json, or a preset such as facebook/llama-7b, "
-                     "llama-3-8b or braid/llama-10m. Required."});
+                     "llama-3-8b or braid/llama-10m. Required.",
+             .known_as = {"model", "model_name", "config", "load"},
+             .is_basic = true});
   table.add("tokenizer_name_or_path", &P::tokenizer_name_or_path,
             {.help = "The tokenizer that made the data: byte, sentencepiece:FILE, a .model file or a "
                      "directory with tokenizer.model. "
-                     "It determines the vocabulary size and is copied into the exported model."});
-  table.add("continue_training", &P::continue_training,
-            {.help = "Start from the weights in model_name_or_path instead of random weights."});
+                     "It determines the vocabulary size and is copied into the exported model.",
+             .known_as = {"tokenizer", "tokenizer_model", "tokenizer_path"}});
+  table.add(
+      "continue_training", &P::continue_training,
+      {.help = "Start from the weights in model_name_or_path instead of random weights.", .is_basic = true});
   const std::string same = "fused kernels are always used, with the same result";
   table.add("use_flash_attention", &P::use_flash_attention,
             {.help = "Compute attention without materialising the score matrix.",
@@ -82,12 +90,19 @@ void add_data_options(Table& table) {
   table.group("Data");
   table.add("input_dir", &P::input_dir,
             {.help = "A directory of .bin/.idx pairs, a prefix of one, or 'weight prefix weight prefix ...'. "
-                     "Required unless synthetic_data is on."});
+                     "Required unless synthetic_data is on.",
+             .known_as = {"data", "data_path", "dataset", "data_dir", "train_data"},
+             .is_basic = true});
   table.add(
       "split", &P::split,
       {.help = "Weights of the training, validation and test sets: 1 to 3 numbers separated by , or /."});
-  table.add("max_seq_length", &P::max_seq_length,
-            {.help = "Length of a training sample.", .unit = "tokens", .range = kAtLeastOne});
+  table.add(
+      "max_seq_length", &P::max_seq_length,
+      {.help = "Length of a training sample.",
+       .unit = "tokens",
+       .range = kAtLeastOne,
+       .known_as = {"seq_length", "seq_len", "sequence_length", "block_size", "context_length", "max_length"},
+       .is_basic = true});
   table.add("synthetic_data", &P::synthetic_data,
             {.help = "Train on random tokens instead of input_dir, to measure speed without data."});
   table.add(
@@ -115,12 +130,24 @@ void add_data_options(Table& table) {
 
   table.group("Batch");
   table.add("per_device_train_batch_size", &P::per_device_train_batch_size,
-            {.help = "Samples per microbatch.", .unit = "samples", .range = kAtLeastOne});
+            {.help = "Samples per microbatch.",
+             .unit = "samples",
+             .range = kAtLeastOne,
+             .known_as = {"batch_size", "micro_batch_size", "train_batch_size", "microbatch_size",
+                          "local_batch_size"},
+             .is_basic = true});
   table.add("per_device_eval_batch_size", &P::per_device_eval_batch_size,
-            {.help = "Samples per microbatch in evaluation.", .unit = "samples", .range = kAtLeastOne});
-  table.add(
-      "gradient_accumulation_steps", &P::gradient_accumulation_steps,
-      {.help = "Microbatches per step on each data rank.", .unit = "microbatches", .range = kAtLeastOne});
+            {.help = "Samples per microbatch in evaluation.",
+             .unit = "samples",
+             .range = kAtLeastOne,
+             .known_as = {"eval_batch_size"}});
+  table.add("gradient_accumulation_steps", &P::gradient_accumulation_steps,
+            {.help = "Microbatches per step on each data rank.",
+             .unit = "microbatches",
+             .range = kAtLeastOne,
+             .known_as = {"grad_accum", "accumulate_steps", "grad_accumulation_steps",
+                          "gradient_accumulation", "micro_batches", "microbatches"},
+             .is_basic = true});
 }
 
 void add_optimizer_options(Table& table) {
@@ -130,39 +157,54 @@ void add_optimizer_options(Table& table) {
              .choices = {"adamw", "adamw_mini", "adafactor"},
              .supported = {"adamw"},
              .missing = "other optimizers"});
-  table.add("learning_rate", &P::learning_rate, {.help = "Peak learning rate.", .range = kPositive});
+  table.add(
+      "learning_rate", &P::learning_rate,
+      {.help = "Peak learning rate.", .range = kPositive, .known_as = {"lr", "max_lr"}, .is_basic = true});
   table.add("min_learning_rate", &P::min_learning_rate,
-            {.help = "Learning rate at the end of linear and cosine decay.", .range = kNotNegative});
+            {.help = "Learning rate at the end of linear and cosine decay.",
+             .range = kNotNegative,
+             .known_as = {"min_lr"}});
   table.add("lr_scheduler_type", &P::lr_scheduler_type,
             {.help = "Learning rate schedule after warm-up; constant has no warm-up.",
              .choices = {"linear", "cosine", "constant", "constant_with_warmup", "polynomial"},
              .supported = {"linear", "cosine", "constant", "constant_with_warmup"},
-             .missing = "polynomial decay"});
+             .missing = "polynomial decay",
+             .known_as = {"lr_decay_style", "lr_scheduler", "scheduler"},
+             .is_basic = true});
   table.add("warmup_ratio", &P::warmup_ratio,
             {.help = "Fraction of max_steps spent on warm-up; warmup_steps takes precedence.",
              .range = {.at_least = 0, .at_most = 1}});
   table.add("warmup_steps", &P::warmup_steps,
             {.help = "Steps over which the learning rate rises from 0. 0: set by warmup_ratio.",
              .unit = "steps",
-             .range = kNotNegative});
+             .range = kNotNegative,
+             .known_as = {"lr_warmup_iters", "warmup_iters", "lr_warmup_steps", "warmup"},
+             .is_basic = true});
   table.add("decay_steps", &P::decay_steps,
             {.help = "Step at which decay ends, including warm-up. Unset: max_steps.",
              .unit = "steps",
-             .range = kAtLeastOne});
+             .range = kAtLeastOne,
+             .known_as = {"lr_decay_iters", "lr_decay_steps"}});
   table.add("weight_decay", &P::weight_decay,
             {.help = "AdamW's weight decay; not applied to norms.", .range = kNotNegative});
   const Range beta{.at_least = 0, .below = 1};
-  table.add("adam_beta1", &P::adam_beta1, {.help = "Decay of the first moment.", .range = beta});
-  table.add("adam_beta2", &P::adam_beta2, {.help = "Decay of the second moment.", .range = beta});
+  table.add("adam_beta1", &P::adam_beta1,
+            {.help = "Decay of the first moment.", .range = beta, .known_as = {"beta1"}});
+  table.add("adam_beta2", &P::adam_beta2,
+            {.help = "Decay of the second moment.", .range = beta, .known_as = {"beta2"}});
   table.add("adam_epsilon", &P::adam_epsilon,
             {.help = "Term added to AdamW's denominator.", .range = kPositive});
   table.add("max_grad_norm", &P::max_grad_norm,
-            {.help = "Gradients are clipped to this global norm. 0: no clipping.", .range = kNotNegative});
+            {.help = "Gradients are clipped to this global norm. 0: no clipping.",
+             .range = kNotNegative,
+             .known_as = {"clip_grad", "grad_clip", "gradient_clipping", "max_norm"}});
 
   table.group("Precision");
   table.add(
       "bf16", &P::bf16,
-      {.help = "Weights and activations in bfloat16; master weights, moments and gradients stay float32."});
+      {.help = "Weights and activations in bfloat16; master weights, moments and gradients stay float32.",
+       .known_as = {"dtype", "precision", "mixed_precision"},
+       .is_basic = true});
   table.add(
       "fp16", &P::fp16,
       {.help = "The same in float16, with dynamic loss scaling (scale_loss). bf16 has a wider range and "
@@ -196,10 +238,27 @@ OptionTable<PretrainOptions> pretrain_table() {
   return table;
 }
 
+namespace {
+
+// All options that may be given: braid's own and PaddleNLP's others.
+std::vector<OptionSpec> all_options(const Table& table) {
+  std::vector<OptionSpec> all(table.specs().begin(), table.specs().end());
+  all.insert(all.end(), paddlenlp_options().begin(), paddlenlp_options().end());
+  return all;
+}
+
+}  // namespace
+
+std::string pretrain_help(const std::optional<std::string>& topic) {
+  const Table table = pretrain_table();
+  return help_on(table.command(), all_options(table), topic);
+}
+
 std::string options_markdown() {
+  const Table table = pretrain_table();
   return "<!-- Generated from the option table in braid/config and checked by a test: edit the table "
          "instead. -->\n" +
-         pretrain_table().markdown();
+         markdown_text(table.command(), all_options(table));
 }
 
 }  // namespace braid::config

@@ -1,6 +1,7 @@
 // The option table of `braid pretrain`.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "braid/config/option_table.h"
@@ -13,5 +14,8 @@ OptionTable<PretrainOptions> pretrain_table();
 
 /// The text of docs/options.md.
 std::string options_markdown();
+
+/// The answer to `braid pretrain --help TOPIC`, see help_on; PaddleNLP's other options included.
+std::string pretrain_help(const std::optional<std::string>& topic);
 
 }  // namespace braid::config

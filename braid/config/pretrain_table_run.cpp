@@ -33,14 +33,23 @@ void add_degrees(Table& table) {
                      "beside it take precedence. Unset: none."});
   table.add("tensor_parallel_degree", &P::tensor_parallel_degree,
             {.help = "Ranks over which each layer's matrices are divided (mp, the innermost axis); -1: one.",
-             .range = kDegree});
+             .range = kDegree,
+             .known_as = {"tensor_model_parallel_size", "tensor_parallel_size", "tp", "tp_size", "mp_degree",
+                          "model_parallel_size"},
+             .is_basic = true});
   table.add(
       "sharding_parallel_degree", &P::sharding_parallel_degree,
       {.help = "Data ranks over which the sharding stage divides states, gradients and weights; -1: with "
                "sharding, all data ranks, else one.",
-       .range = kDegree});
-  table.add("pipeline_parallel_degree", &P::pipeline_parallel_degree,
-            {.help = "Pipeline ranks over which the layers are distributed; -1: one.", .range = kDegree});
+       .range = kDegree,
+       .aliases = {"sharding_degree"},
+       .known_as = {"dp_shard", "data_parallel_shard_degree"}});
+  table.add(
+      "pipeline_parallel_degree", &P::pipeline_parallel_degree,
+      {.help = "Pipeline ranks over which the layers are distributed; -1: one.",
+       .range = kDegree,
+       .known_as = {"pipeline_model_parallel_size", "pipeline_parallel_size", "pp", "pp_size", "pp_degree"},
+       .is_basic = true});
   table.add(
       "data_parallel_degree", &P::data_parallel_degree,
       {.help = "Replicas around everything else (dp, the outermost axis); -1: what remains of the ranks. "
@@ -49,19 +58,26 @@ void add_degrees(Table& table) {
 }
 
 void add_pipeline(Table& table) {
-  table.add("pipeline_schedule_mode", &P::pipeline_schedule_mode,
-            {.help = "The pipeline schedule: " + schedule::mode_names() +
-                     "; or csv:FILE, a schedule in the CSV format of PyTorch's pipelining."});
+  table.add(
+      "pipeline_schedule_mode", &P::pipeline_schedule_mode,
+      {.help = "The pipeline schedule: " + schedule::mode_names() +
+               "; or csv:FILE, a schedule in the CSV format of PyTorch's pipelining. Other trainers' names "
+               "of these schedules are understood, such as GPipe or Interleaved1F1B.",
+       .known_as = {"schedule", "schedule_mode", "pp_schedule", "pipeline_parallel_schedule"},
+       .spelling = [](const std::string& name) { return schedule::own_name(name); },
+       .is_basic = true});
   table.add("enable_send_recv_overlap", &P::enable_send_recv_overlap,
             {.help = "Post receives early, so that messages travel during computation."});
   table.add("pipeline_parallel_config", &P::pipeline_parallel_config,
             {.help = words_help("pipeline_parallel_config",
                                 "enable_send_recv_overlap and enable_overlap_p2p_comm act as the option "
                                 "enable_send_recv_overlap; the others are always on.")});
-  table.add("virtual_pp_degree", &P::virtual_pp_degree,
-            {.help = "Chunks of layers per rank, for VPP and InterleavedZB; may stay 1 for schedules that "
-                     "always have two (ZBVPP, V-Half, V-Min, DualPipeV).",
-             .range = {.at_least = 1, .at_most = 1024}});
+  table.add(
+      "virtual_pp_degree", &P::virtual_pp_degree,
+      {.help = "Chunks of layers per rank, for VPP and InterleavedZB; may stay 1 for schedules that "
+               "always have two (ZBVPP, V-Half, V-Min, DualPipeV).",
+       .range = {.at_least = 1, .at_most = 1024},
+       .known_as = {"virtual_pipeline_model_parallel_size", "num_virtual_stages_per_pipeline_rank", "vpp"}});
   table.add(
       "schedule_times", &P::schedule_times,
       {.help = "Times of F, I (input gradient) and W (weight gradient) of a microbatch for a rank's "
@@ -113,7 +129,9 @@ void add_other_parallelism(Table& table) {
                "gathered twice per microbatch; stage0 divides nothing, and true is stage1. With offload, "
                "master weights and moments are kept outside the device, whatever the degree.",
        .choices = {"", "true", "stage0", "stage1", "stage2", "stage3", "stage0 offload", "stage1 offload",
-                   "stage2 offload", "stage3 offload"}});
+                   "stage2 offload", "stage3 offload"},
+       .known_as = {"zero_stage", "zero", "use_distributed_optimizer", "fsdp"},
+       .is_basic = true});
   table.add("sharding_parallel_config", &P::sharding_parallel_config,
             {.help = words_help("sharding_parallel_config", kNotNeeded)});
   table.add("sharding_reduce", &P::sharding_reduce,
@@ -145,7 +163,9 @@ void add_other_parallelism(Table& table) {
 void add_recompute(Table& table) {
   table.add(
       "recompute", &P::recompute,
-      {.help = "Recompute activations in the backward pass instead of keeping them; with every schedule."});
+      {.help = "Recompute activations in the backward pass instead of keeping them; with every schedule.",
+       .known_as = {"gradient_checkpointing", "activation_checkpointing", "recompute_activations"},
+       .is_basic = true});
   table.add(
       "recompute_granularity", &P::recompute_granularity,
       {.help = "What is recomputed: whole decoder layers (full), attention with its projections "
@@ -171,18 +191,17 @@ void add_recompute(Table& table) {
 }
 
 void add_checkpoints(Table& table) {
-  const std::string checkpoints = "checkpoints (the final model is written to <output_dir>/hf)";
-  table.add("save_steps", &P::save_steps,
-            {.help = "Steps between checkpoints. Values above max_steps are accepted because no checkpoint "
-                     "is due; so is any value with save_strategy no. PaddleNLP's default is 500.",
-             .unit = "steps",
-             .range = kAtLeastOne,
-             .no_effect = "no checkpoint is due in this run; the final model is written to <output_dir>/hf"});
+  table.add(
+      "save_steps", &P::save_steps,
+      {.help = "Steps between checkpoints; a run in which one would be due warns that there are none.",
+       .unit = "steps",
+       .range = kAtLeastOne,
+       .no_effect = "this version writes no checkpoints; the final model is written to <output_dir>/hf"});
   table.add("save_strategy", &P::save_strategy,
-            {.help = "When checkpoints are written.",
+            {.help = "When checkpoints are written: see save_steps.",
              .choices = {"no", "steps", "epoch"},
-             .supported = {"no"},
-             .missing = checkpoints});
+             .supported = {"no", "steps"},
+             .missing = "checkpoints by epochs"});
   table.add(
       "save_total_limit", &P::save_total_limit,
       {.help = "Checkpoints kept.", .range = kAtLeastOne, .no_effect = "this version writes no checkpoints"});
@@ -212,39 +231,46 @@ void add_parallel_options(Table& table) {
 
 void add_run_options(Table& table) {
   table.group("Run");
-  table.add("do_train", &P::do_train, {.help = "Train."});
-  table.add("do_eval", &P::do_eval, {.help = "Evaluate on the validation set."});
-  table.add(
-      "do_predict", &P::do_predict,
-      {.help = "Evaluate on the test set.", .supported = {"false"}, .missing = "evaluation on the test set"});
+  table.add("do_train", &P::do_train, {.help = "Train.", .is_basic = true});
+  table.add("do_eval", &P::do_eval, {.help = "Evaluate on the validation set.", .is_basic = true});
+  table.add("do_predict", &P::do_predict,
+            {.help = "Evaluate on the test set. This version does not, and warns if it is on."});
   table.add("max_steps", &P::max_steps,
             {.help = "Optimizer steps. Required with do_train.",
              .unit = "steps",
-             .range = {.at_least = 1, .also = -1}});
+             .range = {.at_least = 1, .also = -1},
+             .known_as = {"train_iters", "max_iters", "num_steps", "total_steps", "training_steps", "steps",
+                          "epochs", "num_epochs", "iterations"},
+             .is_basic = true});
   table.add(
       "eval_steps", &P::eval_steps,
       {.help =
            "Steps between evaluations with do_eval; there is always one at the end. Unset: logging_steps.",
        .unit = "steps",
-       .range = kAtLeastOne});
+       .range = kAtLeastOne,
+       .known_as = {"eval_interval"}});
   table.add("eval_iters", &P::eval_iters,
             {.help = "Microbatches per evaluation.", .unit = "microbatches", .range = kAtLeastOne});
   table.add("seed", &P::seed,
             {.help = "Seed of the initial weights, and of the data unless data_seed is given.",
-             .range = {.at_least = 0, .at_most = 4294967295.0}});
+             .range = {.at_least = 0, .at_most = 4294967295.0},
+             .known_as = {"random_seed"}});
   table.add("device", &P::device,
             {.help = "The compute device; gpu and cuda are the same and need a build with BRAID_CUDA.",
-             .choices = {"cpu", "gpu", "cuda"}});
+             .choices = {"cpu", "gpu", "cuda"},
+             .is_basic = true});
   table.add("num_threads", &P::num_threads,
             {.help = "Compute threads per rank. 0: OMP_NUM_THREADS if set, else 1.",
-             .range = {.at_least = 0, .at_most = 4096}});
+             .range = {.at_least = 0, .at_most = 4096},
+             .known_as = {"threads"}});
   table.add(
       "dry_run", &P::dry_run,
       {.help =
            "1: print the plan of the run (layers, memory and messages of each rank, and the simulated "
            "step) and end, without starting ranks or reading weights or data; json: as JSON; svg: a drawing "
            "of the ranks on their nodes, which shows who sends how much to whom on each axis.",
-       .choices = {"0", "1", "json", "svg"}});
+       .choices = {"0", "1", "json", "svg"},
+       .is_basic = true});
   table.add("ranks_per_node", &P::ranks_per_node,
             {.help = "Ranks on each node, for the drawing of dry_run svg.",
              .unit = "ranks",
@@ -258,13 +284,18 @@ void add_run_options(Table& table) {
 
 void add_output_options(Table& table) {
   table.group("Output");
-  table.add("output_dir", &P::output_dir, {.help = "Where metrics and the model are written. Required."});
+  table.add("output_dir", &P::output_dir,
+            {.help = "Where metrics and the model are written. Required.",
+             .known_as = {"out_dir", "save", "save_dir", "output", "out"},
+             .is_basic = true});
   table.add("overwrite_output_dir", &P::overwrite_output_dir,
             {.help = "Allow writing into a directory that holds an earlier run."});
   table.add("logging_steps", &P::logging_steps,
             {.help = "Steps between log lines; metrics.jsonl has every step.",
              .unit = "steps",
-             .range = kAtLeastOne});
+             .range = kAtLeastOne,
+             .known_as = {"log_interval", "log_freq", "log_every"},
+             .is_basic = true});
   table.add("profile_steps", &P::profile_steps,
             {.help = "A,B: for steps A to B, write each rank's timeline to <output_dir>/profile, as a trace "
                      "for Perfetto and as a drawing next to the plan."});

@@ -182,7 +182,7 @@ TEST(PretrainTable, UnsupportedValuesAreRejectedWithTheReason) {
       }
     }
   }
-  EXPECT_GE(rejected, 18U);
+  EXPECT_GE(rejected, 17U);
 }
 
 TEST(PretrainTable, EveryOptionIsExplained) {
@@ -204,10 +204,21 @@ TEST(PretrainTable, HelpShowsTypeUnitDefaultAndRange) {
   EXPECT_THAT(help, HasSubstr("\nBatch\n"
                               "  --per_device_train_batch_size <int> samples  [default: 8; >= 1]\n"
                               "      Samples per microbatch.\n"));
-  EXPECT_THAT(
-      help, HasSubstr("  --context_parallel_degree <int>  [default: -1; -1 or >= 1; supported: -1 or 1]\n"));
+  EXPECT_THAT(help, HasSubstr("  --context_parallel_degree <int>  [default: -1; supported: -1 or 1]\n"));
+  EXPECT_THAT(help, HasSubstr("  --optim <adamw>  [default: adamw]\n")) << "what is rejected is not offered";
   EXPECT_THAT(help, HasSubstr("  --sharding <string>\n      [default: ''; one of '', true, stage0, stage1,"));
   for (const std::string& line : split(help, '\n')) EXPECT_LE(line.size(), 100U) << line;
+}
+
+TEST(PretrainTable, TheShortHelpHasTheOptionsThatMatterFirst) {
+  const auto table = pretrain_table();
+  int64_t basic = 0;
+  for (const OptionSpec& spec : table.specs()) basic += spec.info.is_basic ? 1 : 0;
+  EXPECT_GE(basic, 20);
+  EXPECT_LE(basic, 25);
+  EXPECT_THAT(pretrain_help(std::nullopt), HasSubstr("--help all lists the others"));
+  EXPECT_THAT(pretrain_help("all"), HasSubstr("--distributed_dataloader"));
+  EXPECT_THAT(pretrain_help("learning-rate"), testing::StartsWith("  --learning_rate <float>"));
 }
 
 TEST(PretrainTable, MarkdownHasARowForEachOption) {

@@ -22,6 +22,8 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
 
 std::string error_of(const std::function<void()>& act) {
   try {
@@ -135,10 +137,22 @@ TEST(Pretrain, ErrorsNameTheOptionTheValueAndTheRemedy) {
       {"--hybrid_parallel_topo_order sharding_first", "support other rank orders"},
       {"--report_to wandb", "support destinations for metrics other than"},
       {"--resume_from_checkpoint x", "support resuming from checkpoints"},
-      {"--save_strategy steps", "support checkpoints"},
-      {"--save_steps 20", "--save_steps 20: a checkpoint would be due within 20 steps"},
-      {"--do_predict 1", "support evaluation on the test set"},
-      {"--pipeline_parallel_config enable_timer", "--pipeline_parallel_config enable_timer: this version"},
+      {"--save_strategy epoch", "support checkpoints by epochs; use no or steps"},
+      {"--pipeline_parallel_config use_dualpipev",
+       "--pipeline_parallel_config use_dualpipev: this version of braid does not support it: use "
+       "--pipeline_schedule_mode DualPipeV"},
+      {"--hidden_dropout_prob 0.1",
+       "--hidden_dropout_prob 0.1: this version of braid does not support dropout"},
+      {"--lora 1", "does not support training of adapters"},
+      {"--amp_custom_black_list reduce_sum tanh", "--amp_custom_black_list tanh: this version"},
+      {"--lr 1", "--lr: there is no such option; it is called learning_rate here"},
+      {"--train-iters 1", "--train-iters: there is no such option; it is called max_steps here"},
+      {"--micro-batch-size 1", "it is called per_device_train_batch_size here"},
+      {"--seq-length 1", "it is called max_seq_length here"},
+      {"--tensor-model-parallel-size 1", "it is called tensor_parallel_degree here"},
+      {"--pipeline-model-parallel-size 1", "it is called pipeline_parallel_degree here"},
+      {"--batch_size 1", "it is called per_device_train_batch_size here"},
+      {"--lr_scheduler_type cosin", "got 'cosin'; did you mean cosine?"},
       {"--learning_rates 1", "--learning_rates: there is no such option; did you mean learning_rate?"},
       {"--max_steps=7", "--max_steps is given twice, as '20' and as '7'"},
       {"--bf16 --fp16_opt_level O0", "conflict; omit one"},
@@ -148,7 +162,9 @@ TEST(Pretrain, ErrorsNameTheOptionTheValueAndTheRemedy) {
       {"--split 0,1,1", "--do_train needs a training set, but --split is 0,1,1"},
       {"--do_eval --split 1", "--do_eval needs a validation set"},
       {"--split 1,x", "--split must be 1 to 3 numbers"},
-      {"run.yaml", "unexpected argument 'run.yaml'"},
+      {"run.text",
+       "unexpected argument 'run.text': options are given as --name value, and a FILE of options"},
+      {"no-such.yaml", "no-such.yaml"},
   };
   for (const auto& [more, message] : cases) {
     EXPECT_THAT(error_of([&, &more = more] { parse_pretrain(with(more)); }), HasSubstr(message)) << more;
@@ -191,7 +207,7 @@ TEST(Pretrain, SettingsWithoutEffectAreNoted) {
   EXPECT_THAT(parse_pretrain(with("--synthetic_data")).notes,
               ElementsAre(HasSubstr("--input_dir has no effect")));
   EXPECT_THAT(parse_pretrain(with("--save_strategy no --save_steps 5")).notes,
-              ElementsAre(HasSubstr("--save_steps 5 has no effect: no checkpoint is due")));
+              ElementsAre(HasSubstr("--save_steps 5 has no effect: this version writes no checkpoints")));
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"--sharding stage2", "--sharding has no effect: the sharding degree is 1"},
       {"--sharding=stage2_offload", "--sharding only offloads the optimizer: the sharding degree is 1"},
@@ -204,6 +220,9 @@ TEST(Pretrain, SettingsWithoutEffectAreNoted) {
       {"--scale_loss 2", "--scale_loss has no effect: fp16 is off"},
       {"--fp16_opt_level O1", "--fp16_opt_level has no effect: fp16 and bf16 are off: everything is float32"},
       {"--fp16 --fp16_opt_level O2", "--fp16_opt_level has no effect: O1 and O2 are the same"},
+      {"--decay_steps 30", "--decay_steps is not reached: the run ends at max_steps"},
+      {"--profile_steps 30,31", "--profile_steps has no effect: the run ends at max_steps"},
+      {"--max_position_embeddings 16", "--max_position_embeddings is raised: the model needs max_seq_length"},
   };
   for (const auto& [more, note] : cases) {
     std::vector<std::string> arguments = with(more);
@@ -211,6 +230,98 @@ TEST(Pretrain, SettingsWithoutEffectAreNoted) {
                  arguments.back() == "--sharding=stage2_offload" ? ' ' : '_');
     EXPECT_THAT(parse_pretrain(arguments).notes, ElementsAre(HasSubstr(note))) << more;
   }
+}
+
+TEST(Pretrain, WhatCannotMatterIsNamedInOneLine) {
+  const PretrainCommand command = parse_pretrain(
+      with("--use_flash_attention 1 --distributed_dataloader 1 --tensor_parallel_config sync_param "
+           "--unified_checkpoint 1 --ignore_load_lr_and_optim 0 --amp_custom_black_list reduce_sum softmax"));
+  EXPECT_THAT(
+      command.notes,
+      ElementsAre("without effect here (braid pretrain --help NAME says why): --distributed_dataloader "
+                  "1, --ignore_load_lr_and_optim 0, --amp_custom_black_list reduce_sum softmax, "
+                  "--use_flash_attention 1, --unified_checkpoint 1, --tensor_parallel_config sync_param"));
+}
+
+TEST(Pretrain, CheckpointsAndTestsThatAreNotThereAreWarnedOf) {
+  for (const char* asked : {"--save_steps 20", "--save_steps 5 --save_strategy steps"}) {
+    EXPECT_THAT(parse_pretrain(with(asked)).notes, Contains(HasSubstr("WARNING: no checkpoints are written")))
+        << asked;
+  }
+  for (const char* other :
+       {"--save_steps 21", "--save_steps 5 --save_strategy no", "--save_strategy steps"}) {
+    EXPECT_THAT(parse_pretrain(with(other)).notes, Not(Contains(HasSubstr("WARNING")))) << other;
+  }
+  EXPECT_THAT(parse_pretrain(with("--do_predict")).notes,
+              ElementsAre(HasSubstr("WARNING: the test set is not evaluated")));
+}
+
+TEST(Pretrain, AllErrorsOfLineAndFileComeAtOnceWithoutTheirConsequences) {
+  const ScratchDirectory directory;
+  const std::string file = directory.write("run.json",
+                                           "{\n\"max_stepps\": 10,\n\"seed\": -1,\n\"sharding_degree\": 2,\n"
+                                           "\"sharding_parallel_degree\": 2,\n\"seed\": 3}");
+  const std::string message = error_of([&] {
+    parse_pretrain(std::vector<std::string>{"--model_name_or_path",
+                                            "braid/llama-tiny",
+                                            "--output_dir=o",
+                                            "--do_train",
+                                            "--max_steps",
+                                            "x",
+                                            "--bf16",
+                                            "1",
+                                            "--fp16",
+                                            "1",
+                                            "--lr",
+                                            "3",
+                                            "--split",
+                                            "0,1",
+                                            "--input_dir",
+                                            file,
+                                            "--lora",
+                                            "1",
+                                            "--split=1",
+                                            file,
+                                            "--input_dir"});
+  });
+  for (const char* part : {"run.json:2: max_stepps: there is no such option; did you mean max_steps?",
+                           "run.json:3: seed must be", "run.json:5: sharding_parallel_degree is given twice",
+                           "run.json:6: seed is given twice", "--max_steps must be a whole number",
+                           "--bf16 1 and --fp16 1 conflict", "it is called learning_rate here",
+                           "--lora 1: this version", "--split is given twice", "--input_dir needs a value"}) {
+    EXPECT_THAT(message, HasSubstr(part));
+  }
+  EXPECT_THAT(message, Not(HasSubstr("--max_steps is required"))) << "its value is wrong";
+  EXPECT_THAT(message, testing::StartsWith("10 errors:\n"));
+}
+
+TEST(Pretrain, TheFileMayStandAnywhere) {
+  const ScratchDirectory directory;
+  const std::string file = directory.write("run.json", R"({"max_steps": 7, "segment_broadcast_MB": 3})");
+  std::vector<std::string> arguments = with("");
+  arguments.pop_back();
+  arguments.push_back(file);
+  EXPECT_EQ(parse_pretrain(arguments).options.max_steps, 7);
+  arguments.push_back("--max-steps=9");
+  EXPECT_EQ(parse_pretrain(arguments).options.max_steps, 9);
+  arguments.push_back(file);
+  EXPECT_THAT(error_of([&] { parse_pretrain(arguments); }), HasSubstr("options are read from one FILE"));
+}
+
+TEST(Pretrain, SchedulesHaveTheNamesOfOthersToo) {
+  const auto mode = [](const std::string& name, const std::string& more = "") {
+    return parse_pretrain(with("--pipeline_parallel_degree 2 --gradient_accumulation_steps 4 "
+                               "--pipeline_schedule_mode " +
+                               name + more))
+        .options.pipeline_schedule_mode;
+  };
+  EXPECT_EQ(mode("GPipe"), "FThenB");
+  EXPECT_EQ(mode("F-then-B"), "FThenB");
+  EXPECT_EQ(mode("1f1b"), "1F1B");
+  EXPECT_EQ(mode("zbv"), "ZBVPP");
+  EXPECT_EQ(mode("dualpipev"), "DualPipeV");
+  EXPECT_EQ(mode("zb-h1"), "ZBH1");
+  EXPECT_EQ(mode("ScheduleInterleaved1F1B", " --virtual_pp_degree 2"), "VPP");
 }
 
 TEST(Pretrain, FlagsOverrideTheFile) {
@@ -232,7 +343,7 @@ TEST(Pretrain, FlagsOverrideTheFile) {
   EXPECT_THAT(error_of([&] { parse_pretrain(std::vector<std::string>{wrong}); }),
               HasSubstr("wrong.json:1: max_steps must be a whole number, -1 or >= 1, got 'many'"));
   EXPECT_THAT(error_of([&] { parse_pretrain(std::vector<std::string>{"train"}); }),
-              HasSubstr("'train' is not an option file"));
+              StartsWith("unexpected argument 'train': options are given as --name value, and a FILE"));
 }
 
 TEST(Pretrain, YamlAndJsonFilesAreEquivalent) {
@@ -270,9 +381,10 @@ TEST(Pretrain, TheNumberOfRanksDecidesTheMesh) {
 
 TEST(Pretrain, ErrorsOfOptionsThatContradictComeAtOnce) {
   EXPECT_THAT(
-      error_of([] { parse_pretrain(with("--fp16 --bf16 --split 0,1 --save_steps 3")); }),
+      error_of([] { parse_pretrain(with("--fp16 --bf16 --split 0,1 --sequence_parallel")); }),
       testing::AllOf(testing::StartsWith("3 errors:"), HasSubstr("\n  --do_train needs a training set"),
-                     HasSubstr("\n  --bf16 1 and --fp16 1 conflict"), HasSubstr("\n  --save_steps 3: ")));
+                     HasSubstr("\n  --bf16 1 and --fp16 1 conflict"),
+                     HasSubstr("\n  --sequence_parallel 1 divides")));
 }
 
 TEST(Pretrain, WarmupSeedsAndSplit) {

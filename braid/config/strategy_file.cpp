@@ -88,9 +88,6 @@ class Flattening {
   std::vector<Assignment> assignments_;
 };
 
-// Paddle's names of schedules that are not braid's.
-std::string schedule_mode_of(const std::string& name) { return name == "F-then-B" ? "FThenB" : name; }
-
 std::string joined(const std::vector<std::string>& texts) {
   std::string all;
   for (const std::string& text : texts) all += (all.empty() ? "" : " ") + text;
@@ -120,7 +117,7 @@ class Translation {
     for (const Assignment& assignment : Flattening(specs, errors_).of(file)) {
       labels_[assignment.name] = assignment.label;
       const bool good = errors_.attempt([&] {
-        for (std::string& note : table.apply(keys_, std::vector<Assignment>{assignment}))
+        for (std::string& note : notes_of(table.apply(keys_, std::vector<Assignment>{assignment})))
           result_.notes.push_back(std::move(note));
       });
       if (!good) wrong_.insert(assignment.name);
@@ -159,7 +156,7 @@ class Translation {
     if (!keys_.schedule_mode.starts_with("csv:")) {
       errors_.attempt([&] {
         try {
-          schedule::mode_of(schedule_mode_of(keys_.schedule_mode));
+          schedule::mode_of(keys_.schedule_mode);
         } catch (const ConfigError& error) {
           throw ConfigError(cat(label(mode), ": ", error.what()));
         }
@@ -216,7 +213,7 @@ class Translation {
           "sharding_configs.gradient_merge_acc_step");
     }
     if (!keys_.pipeline) return;
-    set("pipeline_schedule_mode", schedule_mode_of(keys_.schedule_mode), "pipeline_configs.schedule_mode");
+    set("pipeline_schedule_mode", schedule::own_name(keys_.schedule_mode), "pipeline_configs.schedule_mode");
     set("per_device_train_batch_size", keys_.micro_batch_size, "pipeline_configs.micro_batch_size");
     set("enable_send_recv_overlap", keys_.enable_send_recv_overlap,
         "pipeline_configs.enable_send_recv_overlap");

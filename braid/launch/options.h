@@ -20,6 +20,8 @@ struct LaunchOptions {
   std::optional<int64_t> master_port{};  // nothing: a free port on one node, kDefaultMasterPort on several
   std::string secret_file{};             // empty: the environment, or on one node a secret made for this run
   std::string log_dir{};                 // empty: no log files
+  std::string master{};                  // HOST:PORT in place of the two; empty once they are set
+  std::vector<std::string> unused{};     // options of Paddle's launcher that were given and change nothing
   std::vector<std::string> command{};    // of braid and its arguments; or the path of another program and its
 
   bool operator==(const LaunchOptions&) const = default;

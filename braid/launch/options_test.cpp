@@ -45,6 +45,18 @@ TEST(LaunchOptions, DashesEqualSignsAndDevicesAreAccepted) {
   EXPECT_EQ(parse_launch_options({"--log-dir", "a-b", "pretrain", "--log-dir"})->log_dir, "a-b");
 }
 
+TEST(LaunchOptions, APaddleLaunchLineIsUnderstood) {
+  const auto options = parse_launch_options(
+      words("--devices 0,1 --nnodes 2 --rank 1 --master 10.0.0.1:8090 --job_id llama --log_level INFO "
+            "--max_restart 3 --run_mode collective --log_dir log pretrain run.json"));
+  EXPECT_EQ(options->node_rank, 1);
+  EXPECT_EQ(options->master_addr, "10.0.0.1");
+  EXPECT_EQ(options->master_port, 8090);
+  EXPECT_EQ(options->unused, (std::vector<std::string>{"--job_id llama", "--log_level INFO",
+                                                       "--max_restart 3", "--run_mode collective"}));
+  EXPECT_EQ(options->command, (std::vector<std::string>{"pretrain", "run.json"}));
+}
+
 TEST(LaunchOptions, HelpNamesEveryOption) {
   EXPECT_EQ(parse_launch_options(words("--help")), std::nullopt);
   EXPECT_EQ(parse_launch_options(words("--nnodes 1 -h")), std::nullopt);
@@ -71,8 +83,8 @@ TEST(LaunchOptions, MisuseIsExplained) {
       {"--nproc_per_node 2", "nothing to run"},
       {"--nproc_per_nod 2 pretrain", "did you mean nproc_per_node?"},
       {"--max_steps 2 pretrain", "Options of the command go after it"},
-      {"-n 2 pretrain", "braid launch -n: there is no such option"},
-      {"-- pretrain", "braid launch --: there is no such option"},
+      {"-n 2 pretrain", "-n: there is no such option"},
+      {"-- pretrain", "--: there is no such option"},
       {"--nproc_per_node two pretrain",
        "--nproc_per_node must be a whole number, >= 1 and <= 256, got 'two'"},
       {"--nproc_per_node 0 pretrain", ">= 1 and <= 256, got '0'"},
@@ -94,7 +106,13 @@ TEST(LaunchOptions, MisuseIsExplained) {
       {"--master_port 0 pretrain", ">= 1 and <= 65535, got '0'"},
       {"--master_port 65536 pretrain", ">= 1 and <= 65535, got '65536'"},
       {"--master_addr host:29500 pretrain", "pass the host as --master_addr and the port as --master_port"},
-      {"--log_dir a --log-dir b pretrain", "--log_dir is given twice"},
+      {"--log_dir a --log-dir b pretrain", "--log-dir is given twice"},
+      {"--master host pretrain", "--master must be HOST:PORT"},
+      {"--nnodes 2 --rank 0 --master a:1 --master_addr b pretrain", "say the same; pass only one"},
+      {"--ips 10.0.0.1,10.0.0.2 pretrain", "does not support lists of nodes (use --nnodes"},
+      {"--run_mode ps pretrain", "does not support parameter servers"},
+      {"--nproc_per_node x --nnodes 0 --log_dirr a pretrain",
+       "3 errors:\n  --log_dirr: there is no such option; did you mean log_dir?"},
       {"--log_dir", "--log_dir needs a value"},
       {"--log_dir --nnodes 2 pretrain", "--log_dir needs a value"},
       {"--log_dir= pretrain", "--log_dir needs a value"},
