@@ -159,7 +159,7 @@ class Output(unittest.TestCase):
             result = subprocess.run([str(BRAID), "schedule", "show"], stdout=full, stderr=subprocess.PIPE, text=True,
                                     timeout=60, check=False, env=environment())
         self.assertEqual(result.returncode, 74)
-        self.assertEqual(result.stderr, "braid: cannot write to standard output: is the disk full?\n")
+        self.assertEqual(result.stderr, "braid: cannot write to standard output: is it closed, or the disk full?\n")
 
     def test_colours_on_a_terminal(self):
         for changes, coloured in (({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False)):

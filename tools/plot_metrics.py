@@ -231,7 +231,13 @@ def main():
         for word in options.files:
             name, equals, path = word.rpartition("=")
             runs.append(Run(path, name if equals else label_of(path), options.x))
-        pathlib.Path(options.output).write_text(draw(runs, options.title, options.x))
+        picture = draw(runs, options.title, options.x)
+        partial = pathlib.Path(options.output + ".partial")
+        try:
+            partial.write_text(picture)
+            partial.replace(options.output)
+        finally:
+            partial.unlink(missing_ok=True)
     except (InputError, OSError) as error:
         sys.exit(f"plot_metrics: {error}")
 

@@ -75,13 +75,26 @@ std::string library_reason(std::string_view what) {
   return {};
 }
 
+// What to do where the system has no more of something; empty for other errors.
+std::string_view limit_remedy(int error) {
+  if (error == EMFILE || error == ENFILE) return "raise the limit of open files (ulimit -n)";
+  if (error == EAGAIN)
+    return "raise the limit of threads (ulimit -u) or of memory (ulimit -v), or use fewer threads";
+  return {};
+}
+
+// The limit that a library's exception without a code is about, by the system's own words; 0 if it is about
+// none.
+int limit_named_in(std::string_view text) {
+  for (const int error : {EMFILE, ENFILE, EAGAIN}) {
+    if (text.find(std::strerror(error)) != text.npos) return error;
+  }
+  return 0;
+}
+
 std::string system_sentence(const std::system_error& error) {
-  const int code = error.code().value();
-  std::string text = error.what();
-  if (code == EMFILE || code == ENFILE) return text + "; raise the limit of open files (ulimit -n)";
-  if (code == EAGAIN)
-    return text + "; raise the limit of processes and threads (ulimit -u), or run fewer of them";
-  return text;
+  const std::string_view remedy = limit_remedy(error.code().value());
+  return remedy.empty() ? error.what() : cat(error.what(), "; ", remedy);
 }
 
 Failure classify(const std::exception& error) {
@@ -105,6 +118,9 @@ Failure classify(const std::exception& error) {
   }
   if (says_out_of_memory(error.what()))
     return {kSystemErrorExitCode, out_of_memory_text(library_reason(error.what())), true};
+  if (const int limit = limit_named_in(error.what()))
+    return {kSystemErrorExitCode,
+            cat("a limit of the system was reached: ", std::strerror(limit), "; ", limit_remedy(limit))};
   return {kInternalErrorExitCode, cat(error.what(), kBug)};
 }
 

@@ -92,6 +92,11 @@ TEST(Failure, LimitsOfTheSystemNameTheirCure) {
   const auto threads = std::system_error(EAGAIN, std::generic_category());
   EXPECT_EQ(failure_from(threads).exit_code, 71);
   EXPECT_THAT(failure_from(threads).sentence, HasSubstr("ulimit -u"));
+  const std::runtime_error of_library("[enforce fail at listener.cc:68] false. accept: Too many open files");
+  EXPECT_EQ(failure_from(of_library).exit_code, 71);
+  EXPECT_EQ(
+      failure_from(of_library).sentence,
+      "a limit of the system was reached: Too many open files; raise the limit of open files (ulimit -n)");
 }
 
 TEST(MemoryInUse, SaysHowMuchThereIs) {

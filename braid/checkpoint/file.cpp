@@ -13,6 +13,18 @@
 #include "braid/base/text.h"
 
 namespace braid::checkpoint {
+namespace {
+
+// What is written through, and not replaced: /dev/stdout, or a pipe that another program reads.
+bool is_device_or_pipe(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+         !std::filesystem::is_directory(status);
+}
+
+}  // namespace
+
 ReadableFile::ReadableFile(std::filesystem::path path) : path_(std::move(path)) {
   // O_NONBLOCK: opening a pipe without a writer would block forever. No effect on regular
   // files.
@@ -70,6 +82,12 @@ std::string read_text(const std::filesystem::path& path, int64_t limit_bytes) {
 
 ReplacingFile::ReplacingFile(std::filesystem::path path)
     : path_(std::move(path)), partial_(path_.string() + ".partial") {
+  if (is_device_or_pipe(path_)) {
+    partial_ = path_;
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (descriptor_ < 0) fail("opened");
+    return;
+  }
   remove_file(partial_);
   // O_EXCL: never write through a link created in the meantime.
   descriptor_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -79,7 +97,7 @@ ReplacingFile::ReplacingFile(std::filesystem::path path)
 ReplacingFile::~ReplacingFile() {
   if (descriptor_ < 0) return;
   ::close(descriptor_);
-  ::unlink(partial_.c_str());
+  if (partial_ != path_) ::unlink(partial_.c_str());
 }
 
 void ReplacingFile::write(std::span<const std::byte> bytes) {
@@ -96,6 +114,10 @@ void ReplacingFile::write(std::string_view text) { write(std::as_bytes(std::span
 
 void ReplacingFile::commit() {
   require<InternalError>(descriptor_ >= 0, partial_.string(), ": committed twice");
+  if (partial_ == path_) {
+    ::close(std::exchange(descriptor_, -1));
+    return;
+  }
   if (::fsync(descriptor_) != 0) fail("synced");
   if (::rename(partial_.c_str(), path_.c_str()) != 0) fail(cat("renamed to ", path_.filename().string()));
   ::close(std::exchange(descriptor_, -1));

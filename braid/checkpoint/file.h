@@ -42,7 +42,7 @@ std::string read_text(const std::filesystem::path& path, int64_t limit_bytes);
 
 /// A file that appears under its name only once it is complete: written as `path`.partial, then synced and
 /// renamed by commit(). Without a commit, the destructor removes the partial file and any existing `path`
-/// is kept.
+/// is kept. A `path` that is a device or a pipe, such as /dev/stdout, is written directly.
 class ReplacingFile {
  public:
   /// Removes a `path`.partial left by an earlier run. Throws OutputError if the file cannot be created.

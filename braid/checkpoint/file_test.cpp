@@ -40,6 +40,22 @@ TEST(ReplacingFile, LeavesNothingWithoutCommit) {
   EXPECT_FALSE(std::filesystem::exists(directory / "file.partial"));
 }
 
+TEST(ReplacingFile, WritesThroughADeviceOrPipeAndLeavesIt) {
+  const ScratchDirectory directory;
+  const std::string pipe = directory.file("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  write_text_file(pipe, "text");
+  char read[8] = {};
+  EXPECT_EQ(::read(reader, read, sizeof read), 4);
+  EXPECT_STREQ(read, "text");
+  ::close(reader);
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.path()), {}), 1);
+  EXPECT_THAT(message_of<OutputError>([&] { write_text_file("/dev/full", "text"); }),
+              HasSubstr("/dev/full: cannot be written at byte 0: No space left on device; free some space"));
+}
+
 TEST(ReplacingFile, NamesTheRemedyForAMissingDirectory) {
   const ScratchDirectory directory;
   const std::string message =

@@ -1,10 +1,5 @@
 #include "braid/cli/data_command.h"
 
-#include <unistd.h>
-
-#include <signal.h>
-#include <string.h>
-
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -14,10 +9,10 @@
 #include "braid/cli/command_group.h"
 #include "braid/cli/parse_command.h"
 #include "braid/cli/progress_bar.h"
+#include "braid/cli/stop_signals.h"
 #include "braid/data/inspect.h"
 #include "braid/data/prepare.h"
 #include "braid/data/tokenizer/tokenizer_train.h"
-#include "braid/launch/signal_queue.h"
 
 namespace braid::cli {
 namespace {
@@ -197,25 +192,14 @@ struct Stopped {
   int signal = 0;
 };
 
-// While it exists, SIGINT and SIGTERM are deferred until `check` throws Stopped, so that partial files are
-// removed as the stack unwinds.
-class StopSignals {
- public:
-  void check() {
-    while (const auto signal = queue_.next()) {
-      if (*signal != SIGCHLD) throw Stopped{*signal};
-    }
-  }
-
- private:
-  launch::SignalQueue queue_;
-};
+// So that partial files are removed as the stack unwinds.
+void throw_if_stopped(const StopSignals& signals) {
+  if (const auto signal = signals.seen()) throw Stopped{*signal};
+}
 
 int report_stop(const CommandContext& context, const Stopped& stopped) {
-  const char* name = ::sigabbrev_np(stopped.signal);
-  context.err << context.name << ": stopped by SIG" << (name == nullptr ? "?" : name)
-              << "; nothing was written\n";
-  return 128 + stopped.signal;
+  context.err << context.name << ": stopped by " << signal_name(stopped.signal) << "; nothing was written\n";
+  return kSignalExitCode + stopped.signal;
 }
 
 ProgressBar progress_on(const CommandContext& context, std::string label) {
@@ -257,14 +241,15 @@ int prepare_command(const CommandContext& context) {
   require<ConfigError>(
       !options.tokenizer.empty(),
       "--tokenizer is missing: byte, sentencepiece:FILE, or a directory with tokenizer.model");
+  outlive_reader();
   try {
-    StopSignals signals;
+    const StopSignals signals;
     ProgressBar bar = progress_on(context, "prepare");
     const auto start = std::chrono::steady_clock::now();
     const data::PrepareSummary summary = data::prepare(options, [&](const data::PrepareProgress& progress) {
       using Phase = data::PrepareProgress::Phase;
       // Where the files are complete, a signal comes too late.
-      if (progress.phase != Phase::kDone) signals.check();
+      if (progress.phase != Phase::kDone) throw_if_stopped(signals);
       if (progress.phase == Phase::kShuffling) {
         bar.update(progress.shuffled, "shuffling");
         return;
@@ -296,20 +281,21 @@ int tokenizer_command(const CommandContext& context) {
     require<ConfigError>(arguments.overwrite || !fs::is_regular_file(file), file.string(),
                          " exists: choose another --output, or pass --overwrite 1 to replace it");
   }
+  outlive_reader();
   try {
-    auto signals = std::make_unique<StopSignals>();
+    auto signals = std::make_unique<const StopSignals>();
     ProgressBar bar = progress_on(context, "tokenizer");
     const auto start = std::chrono::steady_clock::now();
     const auto show = [&](const data::TrainTokenizerProgress& progress) {
       if (progress.phase == data::TrainTokenizerProgress::Phase::kTraining) {
         // There are no further callbacks, and nothing is on disk yet: signals may end the process as usual.
-        if (signals) signals->check();
+        if (signals) throw_if_stopped(*signals);
         signals.reset();
         bar.erase();
         bar.update(std::nullopt, "training");
         return;
       }
-      signals->check();
+      throw_if_stopped(*signals);
       bar.update(fraction_of(progress.done_bytes, progress.total_bytes),
                  "reading, " + rate_text(progress.done_bytes, start));
     };

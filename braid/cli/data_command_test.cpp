@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include "braid/base/scratch_directory.h"
 #include "braid/cli/test_context.h"
@@ -85,27 +84,6 @@ TEST_F(Data, DrawsAProgressBarOnATerminal) {
       prepare({"--input", path("docs"), "--output_prefix", path("t")}, {.err_columns = 70});
   EXPECT_THAT(result.err, StartsWith("\r\033[Kprepare "));
   EXPECT_TRUE(result.err.ends_with("\r\033[K")) << "it is erased at the end";
-}
-
-TEST_F(Data, StopsOnASignalWithoutLeavingFiles) {
-  // The command takes the signal from its queue at its first progress call. Blocked here, it stays pending
-  // until then.
-  sigset_t term, before;
-  sigemptyset(&term);
-  sigaddset(&term, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &term, &before);
-  ::raise(SIGTERM);
-  // Long enough that not everything is read by that call.
-  for (const char* name : {"docs/c.txt", "docs/d.txt"}) {
-    data::write_bytes(path(name), std::string(1 << 20, 'x'));
-  }
-  const CallResult result = prepare({"--input", path("docs"), "--output_prefix", path("out/t")});
-  const timespec now = {};
-  EXPECT_EQ(sigtimedwait(&term, nullptr, &now), -1) << "the signal was consumed";
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  EXPECT_EQ(result.code, 128 + SIGTERM);
-  EXPECT_EQ(result.err, "braid data prepare: stopped by SIGTERM; nothing was written\n");
-  EXPECT_TRUE(fs::is_empty(path("out")));
 }
 
 TEST_F(Data, TrainsATokenizerOrNamesTheMissingBuildOption) {

@@ -1,10 +1,11 @@
 #include "braid/cli/generate_command.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include "braid/base/error.h"
 #include "braid/checkpoint/safetensors.h"
+#include "braid/cli/compute_threads.h"
+#include "braid/cli/output_file.h"
 #include "braid/cli/parse_command.h"
 #include "braid/data/tokenizer/tokenizer.h"
 #include "braid/train/generate.h"
@@ -17,6 +18,7 @@ struct GenerateArguments {
   std::string prompt;
   std::optional<std::string> tokenizer;
   std::optional<std::string> logits;
+  bool overwrite = false;
   int64_t max_new_tokens = 64;
   double temperature = 0.8;
   int64_t top_k = 40;
@@ -44,6 +46,7 @@ config::OptionTable<GenerateArguments> generate_table() {
   table.add("logits", &G::logits,
             {.help = "Also write the prompt's logits to this safetensors file, for comparison with another "
                      "program: 'tokens' [s] int64 and 'logits' [s, vocabulary] float32."});
+  table.add("overwrite", &G::overwrite, {.help = "Replace an existing file of logits."});
   table.group("Sampling");
   table.add("temperature", &G::temperature,
             {.help = "0: greedy decoding; 1: the model's own distribution; lower values sharpen it.",
@@ -83,7 +86,8 @@ int generate_command(const CommandContext& context) {
   const GenerateArguments& arguments = parsed->options;
   require<ConfigError>(!arguments.model.empty(), "--model is missing: a directory such as <output_dir>/hf");
   require<ConfigError>(!arguments.prompt.empty(), "--prompt is missing: the text to continue");
-  at::set_num_threads(static_cast<int>(context.cores));
+  if (arguments.logits) require_new_file("--logits", *arguments.logits, arguments.overwrite);
+  start_compute_threads(context.cores);
   train::LoadedModel model = train::load_model(arguments.model);
   const auto tokenizer = data::make_tokenizer(arguments.tokenizer.value_or(arguments.model));
 

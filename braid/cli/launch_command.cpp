@@ -27,6 +27,7 @@ int launch_command(const CommandContext& context) {
     context.out << launch::launch_help();
     return 0;
   }
+  outlive_reader();
   if (launch::is_own_program(*options)) return launch::run_launch(*options, launch_context(context));
   const std::string& command = options->command.front();
   check_command_name(command);

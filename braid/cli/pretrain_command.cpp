@@ -1,6 +1,5 @@
 #include "braid/cli/pretrain_command.h"
 
-#include <ATen/Parallel.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -12,10 +11,12 @@
 #include "braid/base/failure.h"
 #include "braid/base/fingerprint.h"
 #include "braid/base/text.h"
+#include "braid/cli/compute_threads.h"
 #include "braid/cli/machine.h"
 #include "braid/cli/run_log.h"
 #include "braid/cli/run_record.h"
 #include "braid/cli/run_reports.h"
+#include "braid/cli/stop_signals.h"
 #include "braid/cli/version.h"
 #include "braid/comm/store.h"
 #include "braid/comm/world.h"
@@ -35,31 +36,6 @@ namespace braid::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// While it lives, the first SIGINT or SIGTERM only sets a flag; the second acts as if nobody had asked.
-class StopSignals {
- public:
-  StopSignals() {
-    struct sigaction action = {};
-    action.sa_handler = [](int) { asked = 1; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
-    sigaction(SIGINT, &action, &old_int_);
-    sigaction(SIGTERM, &action, &old_term_);
-  }
-  ~StopSignals() {
-    sigaction(SIGINT, &old_int_, nullptr);
-    sigaction(SIGTERM, &old_term_, nullptr);
-  }
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
-  static bool seen() { return asked != 0; }
-
- private:
-  // A handler can reach nothing but what is static.
-  static inline volatile sig_atomic_t asked = 0;
-  struct sigaction old_int_ = {};
-  struct sigaction old_term_ = {};
-};
 
 /// What ranks must agree on: every option. Where they differ, nothing good can follow.
 std::string fingerprint(const config::PretrainOptions& options, const config::ModelConfig& model) {
@@ -83,7 +59,7 @@ void prepare_output(const config::PretrainOptions& options) {
 void set_threads(const CommandContext& context, const config::PretrainOptions& options) {
   int64_t threads = options.num_threads;
   if (threads == 0) threads = parse_int(lookup(context, "OMP_NUM_THREADS").value_or("1")).value_or(1);
-  at::set_num_threads(static_cast<int>(threads));
+  start_compute_threads(threads);
 }
 
 /// Puts the tokenizer beside the exported model, so that the directory is whole.
@@ -182,6 +158,7 @@ int train(const CommandContext& context, const comm::World& world, const config:
   set_threads(context, options);
   tensor::install_cpu_allocator();
 
+  outlive_reader();
   const StopSignals signals;
   RunLog log(context, options, world.rank);
   for (const std::string& note : notes) log.line(note);
@@ -227,20 +204,22 @@ int train(const CommandContext& context, const comm::World& world, const config:
                          .store = store,
                          .gloo_interface = lookup(context, "GLOO_SOCKET_IFNAME").value_or(""),
                          .reporter = reporter,
-                         .stop_requested = [] { return StopSignals::seen(); }});
+                         .stop_requested = [&] { return signals.seen().has_value(); }});
     if (world.rank == 0) export_tokenizer(tokenizer.get(), options);
     reports.finish();
     const std::string steps = cat("step ", summary.steps, " of ", std::max<int64_t>(options.max_steps, 0));
-    if (summary.stopped) log.line(cat("stopped by a signal after ", steps));
+    const std::optional<int> signal = signals.seen();
+    const std::string cause = signal ? signal_name(*signal) : "a signal to another rank";
+    if (summary.stopped) log.line(cat("stopped by ", cause, " after ", steps));
     if (record) {
       record->finish(summary.stopped ? "stopped" : "finished",
-                     cat(summary.stopped ? "by a signal after " : "after ", steps));
+                     cat(summary.stopped ? cat("by ", cause, " after ") : "after ", steps));
     }
+    return summary.stopped ? kSignalExitCode + signal.value_or(SIGTERM) : 0;
   } catch (...) {
     if (record) note_failure(*record, std::current_exception());
     throw;
   }
-  return 0;
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 namespace braid::cli {
 
 /// Trains as the arguments say, see `braid pretrain --help`. The launcher's variables in
-/// context.environment tell which rank this is. SIGINT or SIGTERM end the run after the present step, with
-/// the model exported and exit code 0; a second one ends the process at once.
+/// context.environment tell which rank this is. A signal of StopSignals ends the
+/// run after the present step, with the model exported and exit code 128 + the signal.
 int pretrain_command(const CommandContext& context);
 
 }  // namespace braid::cli

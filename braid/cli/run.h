@@ -45,6 +45,15 @@ int run(const CommandContext& context);
 /// command, and returns its exit code. Call it in a catch block only. Does not throw.
 int report_exception(std::string_view who, std::ostream& err);
 
+/// To be called before anything else, even the initialisers of libraries: occupies standard descriptors that
+/// are closed, makes uncaught exceptions end the process with their message and exit code, makes a file that
+/// grows beyond RLIMIT_FSIZE an error of the write, and ends the process if its directory has been deleted.
+void prepare_process();
+
+/// From now on, a reader that closes standard output does not end the process: for commands that do more than
+/// print. The program then ends with kOutputErrorExitCode if nothing else is wrong.
+void outlive_reader();
+
 /// Throws ConfigError, suggesting the nearest name, if braid has no command `name`.
 void check_command_name(std::string_view name);
 

@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "braid/base/error.h"
+#include "braid/base/failure.h"
 #include "braid/base/text.h"
 #include "braid/comm/address.h"
 #include "braid/comm/broken_pipe.h"
@@ -90,7 +91,10 @@ c10::intrusive_ptr<c10d::Backend> connect_backend(const c10::intrusive_ptr<c10d:
                                     : make_gloo_backend(own_keys, group.index, group.size(), used);
   } catch (const ConfigError&) {
     throw;
+  } catch (const std::system_error&) {  // this process can start no thread or open no socket
+    throw;
   } catch (const std::exception& error) {
+    if (is_out_of_memory(error)) throw;
     throw CommError(cat(member_name(group, group.index), " could not connect to the other ",
                         counted(group.size() - 1, "rank"), " of its ", group.axis,
                         " group: ", short_reason(error)));

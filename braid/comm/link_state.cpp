@@ -7,6 +7,7 @@
 #include <set>
 
 #include "braid/base/error.h"
+#include "braid/base/failure.h"
 #include "braid/base/text.h"
 #include "braid/comm/broken_pipe.h"
 #include "braid/comm/error_text.h"
@@ -155,6 +156,8 @@ void LinkState::watch_neighbours() {
   } catch (const std::exception& error) {
     std::erase_if(watches_, [](const auto& entry) { return !entry.second.work; });
     stop_watching();
+    // This process can start no thread or has no memory: no fault of a neighbour.
+    if (is_out_of_memory(error) || dynamic_cast<const std::system_error*>(&error) != nullptr) throw;
     throw CommError(cat(member_name(group_, group_.index),
                         " lost a neighbour while connecting the pipeline: ", short_reason(error)));
   }

@@ -265,7 +265,7 @@ void add_output_options(Table& table) {
   table.group("Output");
   table.add("output_dir", &P::output_dir, {.help = "Where metrics and the model are written. Required."});
   table.add("overwrite_output_dir", &P::overwrite_output_dir,
-            {.help = "Allow writing into a directory that holds an earlier run."});
+            {.help = "Allow writing into a directory that holds an earlier run.", .aliases = {"overwrite"}});
   table.add("logging_steps", &P::logging_steps,
             {.help = "Steps between log lines; metrics.jsonl has every step.",
              .unit = "steps",

@@ -35,19 +35,16 @@ struct Encoded {
 class Workers {
  public:
   explicit Workers(int32_t count) {
-    for (int32_t i = 0; i < count; ++i) threads_.emplace_back([this] { run(); });
+    try {
+      for (int32_t i = 0; i < count; ++i) threads_.emplace_back([this] { run(); });
+    } catch (...) {  // the destructor of what is not whole does not run
+      stop();
+      throw;
+    }
   }
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
-  ~Workers() {
-    {
-      const std::scoped_lock lock(mutex_);
-      stopping_ = true;
-      tasks_.clear();
-    }
-    wake_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
+  ~Workers() { stop(); }
 
   std::future<Encoded> submit(std::packaged_task<Encoded()> task) {
     auto result = task.get_future();
@@ -60,6 +57,16 @@ class Workers {
   }
 
  private:
+  void stop() {
+    {
+      const std::scoped_lock lock(mutex_);
+      stopping_ = true;
+      tasks_.clear();
+    }
+    wake_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
   void run() {
     while (true) {
       std::packaged_task<Encoded()> task;

@@ -43,6 +43,17 @@ std::string signal_name(int signal) {
   return name == nullptr ? cat("signal ", signal) : cat("SIG", name);
 }
 
+// Warnings ask for the end like the others, but the run's time is not up yet.
+bool is_warning(int signal) { return signal == SIGUSR1 || signal == SIGUSR2; }
+
+// Whether a rank ended because a signal asked it to, after it had done what there was to do.
+bool is_stop(const Ending& ending) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
+    if (!ending.signal && ending.exit_code == kSignalExitCode + signal) return true;
+  }
+  return false;
+}
+
 std::string ending_text(const Ending& ending) {
   return ending.signal ? cat("signal ", signal_name(*ending.signal)) : cat("exit code ", ending.exit_code);
 }
@@ -64,9 +75,11 @@ class Job {
   void drain(Rank& rank);
   void reap_ended();
   void note_failure(size_t index);
+  void note_stop(const Ending& ending);
   void act_on_deadlines();
   void terminate();
   void send(int signal);
+  bool was_asked(const Ending& ending) const;
   void report_failure(const Rank& rank);
   void report_end();
 
@@ -81,12 +94,15 @@ class Job {
   ShownText shown_;  // of local rank 0
   Clock::time_point started_ = Clock::now();
 
-  std::optional<size_t> culprit_;  // index of the rank whose failure ended the run
-  std::optional<int> stop_signal_;
+  std::optional<size_t> culprit_;    // index of the rank whose failure ended the run
+  std::optional<int> stopped_code_;  // of the first rank that ended because it was asked to
+  std::optional<int> warning_;
+  std::optional<int> stop_signal_;  // the first that is not a warning
   std::optional<Clock::time_point> terminate_at_;
   std::optional<Clock::time_point> kill_at_;
-  bool terminated_ = false;  // SIGTERM was sent to all
-  int64_t killed_ = 0;       // ranks still running when SIGKILL was sent
+  bool terminated_ = false;  // a signal that ends them was sent to all
+  bool lost_log_ = false;
+  int64_t killed_ = 0;  // ranks still running when SIGKILL was sent
 };
 
 Job::~Job() {
@@ -109,9 +125,10 @@ int Job::run() {
     act_on_deadlines();
   }
   // All ended before the wait for a culprit was over.
-  if (culprit_ && !terminated_) report_failure(ranks_[*culprit_]);
+  if (culprit_ && !terminated_ && !was_asked(*ranks_[*culprit_].ending)) report_failure(ranks_[*culprit_]);
   report_end();
-  return culprit_ ? ranks_[*culprit_].ending->exit_code : 0;
+  if (culprit_) return ranks_[*culprit_].ending->exit_code;
+  return stopped_code_.value_or(lost_log_ ? kOutputErrorExitCode : 0);
 }
 
 void Job::start() {
@@ -215,15 +232,24 @@ void Job::drain(Rank& rank) {
 }
 
 void Job::note_log_error(const Rank& rank, const std::optional<std::string>& reason) {
-  if (reason)
-    say(cat("cannot write ", rank.log.path(), ": ", *reason, "; the output of rank ", rank.global_rank,
-            " is no longer logged"));
+  if (!reason) return;
+  lost_log_ = true;
+  say(cat("cannot write ", rank.log.path(), ": ", *reason, "; the output of rank ", rank.global_rank,
+          " is no longer logged"));
 }
 
 void Job::take_signals() {
   while (const std::optional<int> signal = signals_.next()) {
     if (*signal == SIGCHLD) continue;
     const auto now = Clock::now();
+    const std::string whom = alive() == 1 ? "the rank" : "all ranks";
+    if (is_warning(*signal)) {
+      if (warning_ || stop_signal_ || terminated_) continue;
+      warning_ = *signal;
+      say(cat(signal_name(*signal), ": asking ", whom, " to finish and end"));
+      send(*signal);
+      continue;
+    }
     if (stop_signal_) {
       say(cat("second ", signal_name(*signal), ": killing the ranks"));
       kill_at_ = now;
@@ -231,13 +257,13 @@ void Job::take_signals() {
     }
     stop_signal_ = *signal;
     if (terminated_) continue;  // a failure is already ending the run
-    say(cat(signal_name(*signal), ": asking ", alive() == 1 ? "the rank" : "all ranks",
+    say(cat(signal_name(*signal), ": asking ", whom,
             " to end (a second signal kills immediately; otherwise after ",
             context_.stop_grace.count() / 1000, " s)"));
     terminate_at_.reset();
     kill_at_ = now + context_.stop_grace;
     terminated_ = true;
-    send(SIGTERM);
+    send(*signal);
   }
 }
 
@@ -248,8 +274,23 @@ void Job::reap_ended() {
     rank.ending = reap(rank.process.pid);
     if (!rank.ending) continue;
     drain(rank);
-    if (rank.ending->exit_code != 0) note_failure(i);
+    if (is_stop(*rank.ending)) {
+      note_stop(*rank.ending);
+    } else if (rank.ending->exit_code != 0) {
+      note_failure(i);
+    }
   }
+}
+
+void Job::note_stop(const Ending& ending) {
+  if (!stopped_code_) stopped_code_ = ending.exit_code;
+  // The others have been asked too, or have heard of it. A program for which that is not so must not run on.
+  if (!terminated_ && !terminate_at_) terminate_at_ = Clock::now() + context_.stop_grace;
+}
+
+bool Job::was_asked(const Ending& ending) const {
+  return ending.signal && (ending.signal == warning_ || ending.signal == stop_signal_ ||
+                           (terminated_ && (ending.signal == SIGTERM || ending.signal == SIGKILL)));
 }
 
 void Job::note_failure(size_t index) {
@@ -260,9 +301,8 @@ void Job::note_failure(size_t index) {
                         ranks_[*culprit_].ending->exit_code == kPeerFailedExitCode;
   if (!culprit_ || replaces) culprit_ = index;
   if (terminated_) {
-    // A rank killed by the launcher's own SIGTERM is not a failure to explain.
-    const std::optional<int> signal = ranks_[index].ending->signal;
-    if (culprit_ == index && signal != SIGTERM && signal != SIGKILL) report_failure(ranks_[index]);
+    // A rank killed by the launcher's own signal is not a failure to explain.
+    if (culprit_ == index && !was_asked(*ranks_[index].ending)) report_failure(ranks_[index]);
     // The others may be waiting for this one; none needs longer than after a failure.
     kill_at_ = std::min(kill_at_.value_or(now + context_.failure_grace), now + context_.failure_grace);
   } else {
@@ -282,11 +322,16 @@ void Job::act_on_deadlines() {
 }
 
 void Job::terminate() {
+  const bool is_explained = culprit_ && was_asked(*ranks_[*culprit_].ending);
   terminate_at_.reset();
   kill_at_ = Clock::now() + context_.failure_grace;
   terminated_ = true;
   send(SIGTERM);
-  report_failure(ranks_[*culprit_]);
+  if (!culprit_) {
+    say(cat(counted(alive(), "rank"), " did not end with the others when asked: ending"));
+  } else if (!is_explained) {
+    report_failure(ranks_[*culprit_]);
+  }
 }
 
 void Job::send(int signal) {
@@ -315,11 +360,11 @@ void Job::report_failure(const Rank& rank) {
 }
 
 void Job::report_end() {
-  if (!stop_signal_ && !culprit_) return;
-  std::string text =
-      stop_signal_ ? cat("stopped on ", signal_name(*stop_signal_)) : std::string("all ranks have ended");
-  if (stop_signal_ && !culprit_) text += "; all ranks ended cleanly";
-  if (stop_signal_ && culprit_) {
+  const std::optional<int> signal = warning_ ? warning_ : stop_signal_;
+  if (!signal && !culprit_ && !stopped_code_) return;
+  std::string text = signal ? cat("stopped on ", signal_name(*signal)) : std::string("all ranks have ended");
+  if (!culprit_) text += "; all ranks ended cleanly";
+  if (signal && culprit_) {
     const Rank& rank = ranks_[*culprit_];
     text += cat("; rank ", rank.global_rank, " ended with ", ending_text(*rank.ending));
   }

@@ -26,16 +26,18 @@ struct LaunchContext {
 
   std::chrono::milliseconds culprit_wait{500};    // after a rank that blames another one
   std::chrono::milliseconds failure_grace{3000};  // from the SIGTERM that follows a failure to SIGKILL
-  std::chrono::milliseconds stop_grace{30000};    // from the SIGTERM that forwards a signal to SIGKILL
+  std::chrono::milliseconds stop_grace{30000};    // from the signal that is forwarded to SIGKILL
 };
 
-/// Runs all ranks of this node to their end. Returns 0 if all ended with 0, else the exit code of the rank
-/// that failed first (128 + signal if a signal killed it).
+/// Runs all ranks of this node to their end. Returns 0 if all ended with 0 and were logged, else the exit
+/// code of the rank that failed first (128 + signal if a signal killed it), else that of the first that ended
+/// because a signal asked it to (also 128 + signal), else kOutputErrorExitCode if a log was lost.
 ///
 /// A rank that fails ends the others: SIGTERM immediately, SIGKILL after failure_grace; it is named with its
-/// last lines. A rank that ends with 0 does not affect the others. SIGINT, SIGTERM and SIGHUP are forwarded
-/// as SIGTERM, and SIGKILL follows after stop_grace or a second signal. No rank outlives the call, or the
-/// calling thread if that is killed: call it from the main thread. Ranks have no standard input.
+/// last lines. A rank that ends with 0 does not affect the others. SIGINT, SIGTERM and SIGHUP are forwarded,
+/// and SIGKILL follows after stop_grace or a second one; SIGUSR1 and SIGUSR2, with which Slurm warns before
+/// it ends a job, are forwarded and nothing follows. No rank outlives the call, or the calling thread if that
+/// is killed: call it from the main thread. Ranks have no standard input.
 ///
 /// Throws ConfigError if the options are invalid, a log cannot be created, the rendezvous port is taken, or
 /// the program cannot be started; no rank runs then.

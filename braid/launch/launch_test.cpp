@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "braid/base/error.h"
+#include "braid/base/failure.h"
 #include "braid/base/scratch_directory.h"
 #include "braid/base/text.h"
 
@@ -76,7 +77,7 @@ class Launch : public testing::Test {
   pid_t run_apart(int64_t ranks, const std::string& script) {
     const pid_t pid = ::fork();
     if (pid != 0) return pid;
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_DFL);
     int code = 99;
     try {
       code = run(ranks, script);
@@ -305,30 +306,71 @@ TEST_F(Launch, KillingTheLauncherLeavesNoProcess) {
   for (const int64_t pid : ranks) EXPECT_TRUE(eventually([&] { return !is_running(pid); })) << pid;
 }
 
-TEST_F(Launch, SignalsArePassedOnAndACleanEndIsSuccess) {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    const pid_t launcher =
-        run_apart(2,
-                  "trap 'echo saved >>$DIR/saved.$RANK; exit 0' TERM; echo $$ >$DIR/pid.$RANK; "
-                  "while :; do sleep 0.05; done");
-    const std::vector<int64_t> ranks = pids(2);
-    ::kill(launcher, signal);
-    EXPECT_EQ(wait_for(launcher), 0) << signal;
-    for (const int64_t pid : ranks) EXPECT_FALSE(is_running(pid));
-    EXPECT_THAT(file("messages"), HasSubstr("all ranks ended cleanly"));
-    for (const char* name : {"pid.0", "pid.1", "messages"}) std::filesystem::remove(dir_ / name);
+TEST_F(Launch, SignalsArePassedOnAndTheRanksCodeIsTheLaunchers) {
+  const std::vector<std::pair<int, std::string>> signals = {
+      {SIGINT, "INT"}, {SIGTERM, "TERM"}, {SIGHUP, "HUP"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}};
+  for (const auto& [signal, name] : signals) {
+    for (const int code : {0, 128 + signal}) {
+      const pid_t launcher = run_apart(2, cat("trap 'echo saved >$DIR/saved.$RANK; exit ", code, "' ", name,
+                                              "; echo $$ >$DIR/pid.$RANK; while :; do sleep 0.05; done"));
+      const std::vector<int64_t> ranks = pids(2);
+      ::kill(launcher, signal);
+      EXPECT_EQ(wait_for(launcher), code) << name;
+      for (const int64_t pid : ranks) EXPECT_FALSE(is_running(pid));
+      EXPECT_THAT(file("messages"), HasSubstr(cat("stopped on SIG", name, "; all ranks ended cleanly")));
+      EXPECT_THAT(file("messages"), Not(HasSubstr("failed")));
+      EXPECT_EQ(file("saved.0") + file("saved.1"), "saved\nsaved\n");
+      for (const char* left : {"pid.0", "pid.1", "saved.0", "saved.1", "messages"}) {
+        std::filesystem::remove(dir_ / left);
+      }
+    }
   }
-  EXPECT_EQ(file("saved.0"), "saved\nsaved\nsaved\n");
-  EXPECT_EQ(file("saved.1"), "saved\nsaved\nsaved\n");
+}
+
+// As Slurm signals them, which reaches every process, and not the launcher alone.
+TEST_F(Launch, RanksThatWereAskedThemselvesAreNoFailure) {
+  const pid_t launcher =
+      run_apart(2, "trap 'sleep 0.2; exit 138' USR1; echo $$ >$DIR/pid.$RANK; while :; do sleep 0.05; done");
+  for (const int64_t pid : pids(2)) ::kill(static_cast<pid_t>(pid), SIGUSR1);
+  EXPECT_EQ(wait_for(launcher), 138);
+  EXPECT_THAT(file("messages"), HasSubstr("all ranks have ended; all ranks ended cleanly"));
+  EXPECT_THAT(file("messages"), Not(HasSubstr("failed")));
+}
+
+TEST_F(Launch, ARankThatRunsOnAfterAnotherWasStoppedIsEnded) {
+  context_.stop_grace = milliseconds(100);
+  EXPECT_EQ(run(2, "if [ $RANK = 0 ]; then exit 143; fi; exec sleep 1000"), 128 + SIGTERM);
+  EXPECT_THAT(messages_, HasSubstr("1 rank did not end with the others when asked"));
+}
+
+TEST_F(Launch, AWarningIsNotTheFirstOfTwoSignals) {
+  const pid_t launcher = run_apart(1,
+                                   "trap 'echo >$DIR/warned' USR1; trap 'exit 5' TERM; echo $$ "
+                                   ">$DIR/pid.$RANK; while :; do sleep 0.05; done");
+  pids(1);
+  for (int i = 0; i < 2; ++i) ::kill(launcher, SIGUSR1);
+  EXPECT_TRUE(eventually([&] { return std::filesystem::exists(dir_ / "warned"); }));
+  ::kill(launcher, SIGTERM);
+  EXPECT_EQ(wait_for(launcher), 5) << "asked to end, not killed";
+  EXPECT_THAT(file("messages"), HasSubstr("SIGUSR1: asking the rank to finish and end"));
 }
 
 TEST_F(Launch, AStoppedRunWithoutHandlersEndsAsItsRanksDo) {
-  const pid_t launcher = run_apart(2, "echo $$ >$DIR/pid.$RANK; exec sleep 1000");
-  pids(2);
-  ::kill(launcher, SIGINT);
-  EXPECT_EQ(wait_for(launcher), 128 + SIGTERM);
-  EXPECT_THAT(file("messages"), HasSubstr("stopped on SIGINT; rank "));
-  EXPECT_THAT(file("messages"), Not(HasSubstr("failed")));
+  for (const int signal : {SIGINT, SIGUSR1}) {
+    const pid_t launcher = run_apart(2, "echo $$ >$DIR/pid.$RANK; exec sleep 1000");
+    pids(2);
+    ::kill(launcher, signal);
+    EXPECT_EQ(wait_for(launcher), 128 + signal);
+    EXPECT_THAT(file("messages"), HasSubstr(cat("stopped on SIG", ::sigabbrev_np(signal), "; rank ")));
+    EXPECT_THAT(file("messages"), Not(HasSubstr("failed")));
+    for (const char* left : {"pid.0", "pid.1", "messages"}) std::filesystem::remove(dir_ / left);
+  }
+}
+
+TEST_F(Launch, RanksDoNotInheritTheLaunchersDisregardOfClosedPipes) {
+  const auto former = ::signal(SIGPIPE, SIG_IGN);
+  EXPECT_EQ(run(1, "(sleep 0.05; kill -PIPE $$) & wait; sleep 1"), 128 + SIGPIPE);
+  ::signal(SIGPIPE, former);
 }
 
 TEST_F(Launch, AnIgnoredHangupStaysIgnored) {
@@ -414,10 +456,18 @@ TEST_F(Launch, WhatCannotStartIsAnErrorAndLeavesNothing) {
 TEST_F(Launch, AFullDiskStopsTheLogNotTheRun) {
   std::filesystem::create_directories(dir_ / "log");
   std::filesystem::create_symlink("/dev/full", dir_ / "log" / "workerlog.0");
-  EXPECT_EQ(run(1, "echo one; sleep 0.1; echo two"), 0);
+  EXPECT_EQ(run(1, "echo one; sleep 0.1; echo two"), kOutputErrorExitCode);
   EXPECT_EQ(output_, "one\ntwo\n");
   EXPECT_THAT(messages_,
               HasSubstr("workerlog.0: No space left on device; the output of rank 0 is no longer logged"));
+}
+
+TEST_F(Launch, ADeletedLogIsNoticed) {
+  EXPECT_EQ(
+      run(1, "echo one; while [ ! -s $DIR/log/workerlog.0 ]; do sleep 0.02; done; rm -r $DIR/log; echo two"),
+      kOutputErrorExitCode);
+  EXPECT_EQ(output_, "one\ntwo\n");
+  EXPECT_THAT(messages_, HasSubstr("workerlog.0: it was deleted; the output of rank 0 is no longer logged"));
 }
 
 TEST_F(Launch, AnExceptionFromTheSinkLeavesNoProcess) {

@@ -35,14 +35,15 @@ config::OptionTable<LaunchOptions> launch_table() {
   config::OptionTable<L> table(
       {.command = "braid launch",
        .usage = "[--flag value]... COMMAND [ARGUMENTS]",
-       .summary = "Starts `braid COMMAND ARGUMENTS` once per rank, shows what local "
-                  "rank 0 prints, and ends all ranks when one "
-                  "fails. A COMMAND with a slash, such as ./train, is started "
-                  "instead of braid. The exit code is that of the rank that failed first, or "
-                  "0. Ctrl-C or SIGTERM asks the ranks to end; "
-                  "a second one ends them immediately. Ranks get torchrun's variables, "
-                  "and OMP_NUM_THREADS = cores / ranks "
-                  "unless it is set."});
+       .summary =
+           "Starts `braid COMMAND ARGUMENTS` once per rank, shows what local "
+           "rank 0 prints, and ends all ranks when one "
+           "fails. A COMMAND with a slash, such as ./train, is started "
+           "instead of braid. The exit code is that of the rank that failed first, or else "
+           "was stopped first, or 0. Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 ask the ranks to end; "
+           "a second Ctrl-C, SIGTERM or SIGHUP ends them immediately. Ranks get torchrun's variables, "
+           "and OMP_NUM_THREADS = cores / ranks "
+           "unless it is set."});
   table.group("Ranks of this node");
   table.add("nproc_per_node", &L::nproc_per_node,
             {.help = "Ranks to start. Unset: as many as --gpus names, or 1.",

@@ -43,6 +43,7 @@ void close_others_on_exec(int last_descriptor) {
   close_others_on_exec(prepared.last_descriptor);
   if (prepared.inherited >= 0) ::fcntl(prepared.inherited, F_SETFD, 0);
   if (prepared.terminal >= 0) ::fcntl(prepared.terminal, F_SETFD, 0);
+  for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_DFL);  // which the launcher ignores
   ::sigprocmask(SIG_SETMASK, prepared.signal_mask, nullptr);
   ::execve(prepared.program, prepared.arguments, prepared.environment);
   const int error = errno;

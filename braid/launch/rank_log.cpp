@@ -1,5 +1,7 @@
 #include "braid/launch/rank_log.h"
 
+#include <sys/stat.h>
+
 #include <cstring>
 #include <filesystem>
 
@@ -7,6 +9,14 @@
 #include "braid/base/failure.h"
 
 namespace braid::launch {
+namespace {
+
+bool is_deleted(int file) {
+  struct stat status {};
+  return ::fstat(file, &status) == 0 && status.st_nlink == 0;
+}
+
+}  // namespace
 
 RankLog::RankLog(std::string path) : path_(std::move(path)) {
   const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -24,6 +34,10 @@ std::optional<std::string> RankLog::finish() {
 }
 
 std::optional<std::string> RankLog::write(std::string_view text) {
+  if (file_ && !text.empty() && is_deleted(file_.get())) {
+    file_.close();
+    return "it was deleted";
+  }
   while (file_ && !text.empty()) {
     const ssize_t count = ::write(file_.get(), text.data(), text.size());
     if (count >= 0) {

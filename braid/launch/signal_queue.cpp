@@ -8,7 +8,7 @@ SignalQueue::SignalQueue() {
   sigset_t taken;
   ::sigemptyset(&taken);
   ::sigaddset(&taken, SIGCHLD);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
     struct sigaction action {};
     if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
       ::sigaddset(&taken, signal);

@@ -9,9 +9,9 @@
 
 namespace braid::launch {
 
-/// During its lifetime, SIGINT, SIGTERM, SIGHUP and SIGCHLD are blocked in the calling thread and go to the
-/// queue. A signal that was ignored (nohup, a background job) stays ignored, except SIGCHLD, which is set to
-/// its default so that children can be reaped.
+/// During its lifetime, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGCHLD are blocked in the calling
+/// thread and go to the queue. A signal that was ignored (nohup, a background job) stays ignored, except
+/// SIGCHLD, which is set to its default so that children can be reaped.
 class SignalQueue {
  public:
   SignalQueue();

@@ -4,17 +4,13 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "braid/base/error.h"
-#include "braid/base/failure.h"
 #include "braid/base/text.h"
 #include "braid/cost/layer_cost.h"
 #include "braid/kernels/gemm_clock.h"
@@ -23,6 +19,7 @@
 #include "braid/optim/learning_rate.h"
 #include "braid/report/interval_meter.h"
 #include "braid/train/learning_rate_proposal.h"
+#include "braid/train/metrics_file.h"
 #include "braid/train/microbatch_source.h"
 #include "braid/train/plan_text.h"
 #include "braid/train/profile.h"
@@ -128,9 +125,7 @@ class Run {
       : job_(job), source_(source), trainer_(trainer) {
     if (trainer_.world().index() != 0) return;
     const std::filesystem::path path = std::filesystem::path(job.options.output_dir) / "metrics.jsonl";
-    metrics_.open(path, std::ios::trunc);
-    require<OutputError>(metrics_.good(), "cannot write ", path.string(), ": ", std::strerror(errno), "; ",
-                         write_remedy(errno));
+    metrics_ = std::make_unique<MetricsFile>(path);
   }
 
   void describe() const;
@@ -153,7 +148,7 @@ class Run {
   const PretrainJob& job_;
   const MicrobatchSource& source_;
   Trainer& trainer_;
-  std::ofstream metrics_;
+  std::unique_ptr<MetricsFile> metrics_;  // of rank 0
   std::optional<MicrobatchSource::EvaluatedPart> evaluated_part_;
   std::optional<report::IntervalMeter> interval_;
   std::optional<report::StepMetrics> unreported_;  // of the last step, where its outcome is not known yet
@@ -171,10 +166,7 @@ void Run::describe() const {
 }
 
 void Run::append_metrics(const std::string& json) {
-  if (!metrics_.is_open()) return;
-  metrics_ << json << std::endl;  // flushed: a run that dies leaves every finished step
-  require<OutputError>(metrics_.good(), "cannot write ", job_.options.output_dir,
-                       "/metrics.jsonl: is the disk full?");
+  if (metrics_) metrics_->append(json);
 }
 
 void Run::evaluate() {

@@ -31,10 +31,11 @@ std::vector<Result> over_ranges(int64_t count, int32_t threads, const Body& body
     results[static_cast<size_t>(k)] =
         body(count / workers * k, k + 1 == workers ? count : count / workers * (k + 1));
   };
-  std::vector<std::thread> others;
-  for (int64_t k = 1; k < workers; ++k) others.emplace_back(run, k);
-  run(0);
-  for (std::thread& other : others) other.join();
+  {
+    std::vector<std::jthread> others;  // joined also if one cannot be started
+    for (int64_t k = 1; k < workers; ++k) others.emplace_back(run, k);
+    run(0);
+  }
   return results;
 }
 

@@ -109,12 +109,19 @@ fs::path output_file(const std::string& output) {
 }
 
 void write_file(const fs::path& file, const std::string& bytes) {
-  const std::string partial = file.string() + ".partial";
-  FileSink sink(partial);
+  // The partial file is removed on every path on which it does not become the whole one.
+  struct Partial {
+    std::string path;
+    ~Partial() {
+      std::error_code ignored;
+      fs::remove(path, ignored);
+    }
+  } const partial{file.string() + ".partial"};
+  FileSink sink(partial.path);
   sink.write(std::as_bytes(std::span(bytes)));
   sink.close();
   std::error_code error;
-  fs::rename(partial, file, error);
+  fs::rename(partial.path, file, error);
   require<OutputError>(!error, file.string(), ": cannot be created by renaming: ", error.message(), "; ",
                        write_remedy(error.value()));
 }
