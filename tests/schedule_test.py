@@ -46,7 +46,7 @@ class Schedule(unittest.TestCase):
     def test_run_with_real_processes(self):
         # 10 ms actions that may be late by a second: the measurement then equals the plan, however busy the machine.
         said = self.succeed("schedule", "run", "--mode", "1F1B,ZBH1,ZBVPP", "--pp", 3, "--micro", 6, "--emulate", "0.01,0.01,0.01,0",
-                            "--grace_ms", 1000, "--steps", 2, "--json")
+                            "--grace", 100, "--steps", 2, "--json")
         results = json.loads(said)
         self.assertEqual([result["schedule"] for result in results], ["1F1B", "ZBH1", "ZBVPP"])
         for result in results:

@@ -14,8 +14,6 @@
 namespace braid::cli {
 namespace {
 
-using S = ScheduleOptions;
-
 // A file of about 500 MB, and a drawing of at most 3 actions per cell (draw_svg draws up to 200,000).
 constexpr int64_t kMostCellsExported = int64_t{1} << 26;
 constexpr int64_t kMostCellsDrawn = int64_t{1} << 16;
@@ -39,7 +37,7 @@ ScheduleTable file_table(std::string command, std::string summary) {
 
 void add_output_options(ScheduleTable& table) {
   table.group("Output");
-  table.add("out", &S::out, {.help = "Output file. Unset: standard output."});
+  add_output_file_options(table, "Output file. Unset: standard output.");
 }
 
 }  // namespace
@@ -52,6 +50,7 @@ int schedule_export_command(const CommandContext& context) {
   add_output_options(table);
   const auto parsed = parse_command(context, table);
   if (!parsed) return 0;
+  require_new_output(parsed->options);
   write_output(context, parsed->options,
                schedule::to_csv(schedule_of(parsed->options, parsed->options.mode,
                                             {.cells = kMostCellsExported, .purpose = "export"})));
@@ -70,6 +69,7 @@ int schedule_draw_command(const CommandContext& context) {
   add_output_options(table);
   const auto parsed = parse_command(context, table);
   if (!parsed) return 0;
+  require_new_output(parsed->options);
   const schedule::Schedule plain =
       schedule_of(parsed->options, parsed->options.mode, {.cells = kMostCellsDrawn, .purpose = "draw"});
   schedule::Workload workload = workload_of(parsed->options, plain.shape);

@@ -55,6 +55,22 @@ TEST(ScheduleDraw, WritesWellFormedSvg) {
   EXPECT_EQ(scratch.read("mine.svg"), printed);
 }
 
+TEST(ScheduleOutput, AnExistingFileIsReplacedOnlyOnRequest) {
+  for (const char* command : {"export", "draw", "compare"}) {
+    SCOPED_TRACE(command);
+    const ScratchDirectory scratch;
+    const std::string file = scratch.write("mine", "precious");
+    const CallResult rejected = schedule(command, {"--out", file});
+    EXPECT_EQ(rejected.code, kUserErrorExitCode);
+    EXPECT_EQ(rejected.out, "");
+    EXPECT_EQ(rejected.err, "braid schedule " + std::string(command) + ": --out " + file +
+                                " exists: name another file, or pass --overwrite 1 to replace it\n");
+    EXPECT_EQ(scratch.read("mine"), "precious");
+    EXPECT_EQ(schedule(command, {"--out", file, "--overwrite", "1"}).code, 0);
+    EXPECT_NE(scratch.read("mine"), "precious");
+  }
+}
+
 TEST(ScheduleDraw, DrawsWhatDataRanksExchange) {
   const std::vector<std::string> plain = {"--mode", "ZBH1", "--pp", "2", "--micro", "4"};
   const auto tips_of = [&](std::vector<std::string> data) {

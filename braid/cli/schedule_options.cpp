@@ -6,6 +6,7 @@
 
 #include "braid/base/error.h"
 #include "braid/base/text.h"
+#include "braid/cli/output_file.h"
 #include "braid/config/schedule_times.h"
 #include "braid/config/text_file.h"
 #include "braid/schedule/check.h"
@@ -188,6 +189,15 @@ void add_data_options(ScheduleTable& table) {
   table.add("update_time", &S::update_time,
             {.help = "The time that updating all of a rank's weights takes. Unset: 0.",
              .range = {.at_least = 0, .at_most = kMostTime}});
+}
+
+void add_output_file_options(ScheduleTable& table, std::string_view help) {
+  table.add("out", &S::out, {.help = std::string(help)});
+  table.add("overwrite", &S::overwrite, {.help = "Replace an existing file."});
+}
+
+void require_new_output(const ScheduleOptions& options) {
+  require_new_file("--out", options.out, options.overwrite);
 }
 
 bool has_data_axes(const ScheduleOptions& options) {

@@ -41,11 +41,12 @@ struct ScheduleOptions {
   bool json = false;
   std::optional<int32_t> columns{};
   std::string out{};
+  bool overwrite = false;
   // Running it
   std::string emulate{};
   int64_t steps = 3;
   int64_t message_bytes = 8;
-  double grace_ms = 10;
+  std::optional<double> grace{};
 };
 
 using ScheduleTable = config::OptionTable<ScheduleOptions>;
@@ -69,6 +70,13 @@ void add_exchange_options(ScheduleTable& table);
 
 /// --sharding, --sharding_exchange, --sharding_reduce, --dp_exchange, --segments, --update_time.
 void add_data_options(ScheduleTable& table);
+
+/// --out with this help, and --overwrite.
+void add_output_file_options(ScheduleTable& table, std::string_view help);
+
+/// Throws ConfigError if --out names a file that exists and --overwrite is not given. For the start of a
+/// command, before any work.
+void require_new_output(const ScheduleOptions& options);
 
 /// Whether --sharding or --dp_exchange asks for data axes. Throws ConfigError where an option that applies
 /// only with them, or only with --sharding, is given without.

@@ -47,10 +47,10 @@ ScheduleTable run_table() {
   table.add("steps", &S::steps,
             {.help = "Steps per schedule; times are medians.", .unit = "steps", .range = {.at_least = 1}});
   table.add(
-      "grace_ms", &S::grace_ms,
-      {.help = "Delays of a process up to this long are treated as timer noise and not passed on; longer "
-               "ones count.",
-       .unit = "milliseconds",
+      "grace", &S::grace,
+      {.help =
+           "A delay up to this share of the action that it delays is treated as timer noise and not passed "
+           "on; a longer one counts. Unset: 0.25.",
        .range = {.at_least = 0, .at_most = 1e6}});
   table.group("Output");
   table.add("json", &S::json, {.help = "Print JSON instead."});
@@ -117,7 +117,7 @@ int launch_ranks(const CommandContext& context, int32_t ranks) {
 }
 
 nlohmann::ordered_json to_json(const train::EmulationResult& result, const schedule::Simulation& planned,
-                               int64_t weights_in_hand) {
+                               double grace, int64_t weights_in_hand) {
   return {{"schedule", result.name},
           {"step_time", result.step_time.count()},
           {"planned_step_time", planned.step_time.count()},
@@ -127,6 +127,7 @@ nlohmann::ordered_json to_json(const train::EmulationResult& result, const sched
           {"interval_runtime", result.interval.count()},
           {"delays", result.delays.count()},
           {"noise", result.noise.count()},
+          {"grace", grace},
           {"max_memory_allocated", result.max_memory_allocated}};
 }
 
@@ -139,7 +140,7 @@ std::string memory_text(const std::vector<int64_t>& bytes) {
 }
 
 std::string result_text(const train::EmulationResult& result, const schedule::Simulation& planned,
-                        int64_t microbatches) {
+                        double grace, int64_t microbatches) {
   const double interval = result.interval.count();
   return cat(result.name, ": interval_runtime: ", fixed(interval, 4),
              ", interval_samples_per_second: ", fixed(static_cast<double>(microbatches) / interval, 4),
@@ -147,8 +148,13 @@ std::string result_text(const train::EmulationResult& result, const schedule::Si
              ", step_time: ", fixed(result.step_time.count(), 4), " (planned ",
              fixed(planned.step_time.count(), 4), "), bubble_rate: ", fixed(result.bubble_rate, 4),
              " (planned ", fixed(planned.bubble_rate, 4), "), delays: ", fixed(result.delays.count(), 4),
-             ", noise: ", fixed(result.noise.count(), 4),
+             ", noise: ", fixed(result.noise.count(), 4), " (grace ", brief(100 * grace, 3),
+             "% of an action)",
              ", max_memory_allocated of each rank: ", memory_text(result.max_memory_allocated), "\n");
+}
+
+double grace_of(const ScheduleOptions& options) {
+  return options.grace.value_or(train::EmulationOptions{}.grace);
 }
 
 int run_rank(const CommandContext& context, const ScheduleOptions& options,
@@ -160,7 +166,7 @@ int run_rank(const CommandContext& context, const ScheduleOptions& options,
                                                              ? schedule::ReceivePosting::kEarly
                                                              : schedule::ReceivePosting::kJustInTime,
                                              .message_numel = (options.message_bytes + 7) / 8,
-                                             .grace = schedule::Seconds(options.grace_ms / 1000)};
+                                             .grace = grace_of(options)};
   const c10::intrusive_ptr<c10d::Store> store =
       comm::connect_store(world, emulation.timeout, {.braid_version = std::string(kVersion), .report = {}});
   comm::handshake(
@@ -174,9 +180,11 @@ int run_rank(const CommandContext& context, const ScheduleOptions& options,
   for (size_t i = 0; i < results.size(); ++i) {
     const schedule::Simulation planned = schedule::simulate(schedules[i].compute, schedules[i].durations);
     if (options.json) {
-      all.push_back(to_json(results[i], planned, count_weights_in_hand(schedules[i].compute)));
+      all.push_back(
+          to_json(results[i], planned, emulation.grace, count_weights_in_hand(schedules[i].compute)));
     } else {
-      context.out << result_text(results[i], planned, schedules[i].compute.shape.microbatches);
+      context.out << result_text(results[i], planned, emulation.grace,
+                                 schedules[i].compute.shape.microbatches);
     }
   }
   if (options.json) context.out << all.dump() << "\n";

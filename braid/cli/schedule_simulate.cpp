@@ -260,10 +260,11 @@ int schedule_compare_command(const CommandContext& context) {
   add_exchange_options(table);
   add_data_options(table);
   add_json_option(table);
-  table.add("out", &S::out, {.help = "Also plot bubble rate against memory into this SVG file."});
+  add_output_file_options(table, "Also plot bubble rate against memory into this SVG file.");
   const auto parsed = parse_command(context, table);
   if (!parsed) return 0;
   const ScheduleOptions& options = parsed->options;
+  require_new_output(options);
   std::vector<std::string> skipped;
   const std::vector<Row> rows = compare(options, skipped);
   for (const std::string& reason : skipped) context.err << "skipped: " << reason << "\n";

@@ -24,10 +24,10 @@ void EmulatedClock::restart() {
   noise_ = Seconds(0);
 }
 
-TimePoint EmulatedClock::honest(TimePoint due) {
+TimePoint EmulatedClock::honest(TimePoint due, Seconds action) {
   const TimePoint present = Clock::now();
   const Seconds late = present - due;
-  if (late <= grace_) {
+  if (late <= grace_ * action) {
     noise_ = std::max(noise_, late);
     return due;
   }
@@ -35,12 +35,12 @@ TimePoint EmulatedClock::honest(TimePoint due) {
   return present;
 }
 
-TimePoint EmulatedClock::run(Seconds duration, std::optional<TimePoint> input_due) {
+TimePoint EmulatedClock::run(Seconds duration, std::optional<TimePoint> input_due, Seconds action) {
   // An action that waits for nothing is late only if the previous one was, which has accounted for it.
-  const TimePoint begin = honest(std::max(now_, input_due.value_or(now_)));
+  const TimePoint begin = honest(std::max(now_, input_due.value_or(now_)), action);
   if (!first_) first_ = begin;
   std::this_thread::sleep_until(begin + duration);
-  now_ = honest(begin + duration);
+  now_ = honest(begin + duration, action);
   return now_;
 }
 
@@ -63,9 +63,9 @@ at::Tensor EmulatedChunk::take_saved(int32_t id) {
 TimePoint EmulatedChunk::run(Seconds time, Seconds exchange, std::optional<TimePoint> input_due,
                              const WeightInHand& weight) {
   if (weight.chunk == nullptr) return clock_.run(time, input_due);
-  const TimePoint begun = clock_.run(time - exchange, input_due);
+  const TimePoint begun = clock_.run(time - exchange, input_due, time);
   weight.chunk->backward_weight({.microbatch = weight.microbatch});
-  return clock_.run(Seconds(0), begun + exchange);
+  return clock_.run(Seconds(0), begun + exchange, time);
 }
 
 at::Tensor EmulatedChunk::forward(Piece piece, const at::Tensor& x, const at::Tensor& labels,

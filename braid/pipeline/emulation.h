@@ -18,22 +18,29 @@ namespace braid::pipeline {
 /// An operating system wakes a sleeping process slightly late and never early. Such noise would add up along
 /// every chain of actions. So an action begins when its rank's previous one was due to end, or when its input
 /// was due, and not when the process got to run; the wait of the next action then absorbs the noise of the
-/// previous one. Only lateness beyond `grace` is not noise but a real delay (a delayed message, a send that
-/// blocks, an overloaded machine): it shifts everything after it, and is counted.
+/// previous one. Only lateness beyond `grace`, a share of the action's duration, is not noise but a real
+/// delay (a delayed message, a send that blocks, an overloaded machine): it shifts everything after it, and
+/// is counted.
 class EmulatedClock {
  public:
   using Clock = std::chrono::steady_clock;
   using TimePoint = std::chrono::time_point<Clock, std::chrono::duration<double>>;
   using Seconds = schedule::Seconds;
 
-  explicit EmulatedClock(Seconds grace) : grace_(grace), now_(Clock::now()) {}
+  /// Decided by measuring, see docs/decisions/0031-a-grace-in-proportion.md.
+  static constexpr double kDefaultGrace = 0.25;
+
+  explicit EmulatedClock(double grace) : grace_(grace), now_(Clock::now()) {}
 
   /// Starts a step with nothing due from earlier.
   void restart();
 
   /// Waits for an action that takes `duration` and cannot begin before `input_due`. Returns when it was due
-  /// to end.
-  TimePoint run(Seconds duration, std::optional<TimePoint> input_due);
+  /// to end. What waits for the last part of an action passes the whole action's duration too.
+  TimePoint run(Seconds duration, std::optional<TimePoint> input_due) {
+    return run(duration, input_due, duration);
+  }
+  TimePoint run(Seconds duration, std::optional<TimePoint> input_due, Seconds action);
 
   /// The due time of the end of the rank's last action.
   TimePoint now() const { return now_; }
@@ -46,10 +53,10 @@ class EmulatedClock {
   Seconds noise() const { return noise_; }
 
  private:
-  /// `due`, or the current time if the lateness exceeds noise.
-  TimePoint honest(TimePoint due);
+  /// `due`, or the current time if the lateness exceeds what is noise for an action of this duration.
+  TimePoint honest(TimePoint due, Seconds action);
 
-  Seconds grace_;
+  double grace_;
   TimePoint now_;
   std::optional<TimePoint> first_;
   Seconds delays_{0};

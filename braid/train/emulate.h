@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "braid/comm/world.h"
+#include "braid/pipeline/emulation.h"
 #include "braid/pipeline/executor.h"
 #include "braid/schedule/passes/lower.h"
 #include "braid/schedule/workload.h"
@@ -26,8 +27,9 @@ struct EmulatedSchedule {
 struct EmulationOptions {
   int64_t steps = 3;  ///< of each schedule
   schedule::ReceivePosting receives = schedule::ReceivePosting::kJustInTime;
-  int64_t message_numel = 1;      ///< float64 elements of what stages hand to one another
-  schedule::Seconds grace{0.01};  ///< what passes for noise of the timers, see pipeline::EmulatedClock
+  int64_t message_numel = 1;  ///< float64 elements of what stages hand to one another
+  double grace =
+      pipeline::EmulatedClock::kDefaultGrace;  ///< a share of each action, see pipeline::EmulatedClock
   std::chrono::milliseconds timeout{300'000};
 };
 
