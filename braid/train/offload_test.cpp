@@ -131,7 +131,7 @@ TEST(OffloadOptions, AFileNeedsADirectoryThatExists) {
     comm::run_ranks(1, [&](const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {
       try {
         Trainer trainer(options_of(c, world, store));
-      } catch (const ConfigError& error) {
+      } catch (const OutputError& error) {
         message = error.what();
       }
     });

@@ -87,7 +87,11 @@ RunResult run_case(const RunCase& c) {
                   .model = tiny_model(c.tied),
                   .world = world,
                   .store = store,
-                  .reporter = {.line = [&](const std::string& line) { lines.push_back(line); }}});
+                  .reporter = {.line = [&](const std::string& line) { lines.push_back(line); },
+                               .entry =
+                                   [&](const report::LogEntry& entry) {
+                                     lines.push_back(report::full_line(entry));
+                                   }}});
     const std::lock_guard lock(mutex);
     if (world.rank == 0) {
       result.summary = summary;
