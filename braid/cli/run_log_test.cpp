@@ -40,8 +40,8 @@ TEST(RunLog, IsShortOnATerminalAndFullElsewhere) {
   EXPECT_THAT(printed({}), MatchesRegex(kFull));
   EXPECT_THAT(printed({.columns = 80}), MatchesRegex(kShort));
   EXPECT_THAT(printed({.log_format = "full", .columns = 80}), MatchesRegex(kFull));
-  EXPECT_THAT(printed({.log_format = "short"}),
-              MatchesRegex("[0-9:]+ step 10  loss 5.2500  x+\n")) << "nothing limits a file's lines";
+  EXPECT_THAT(printed({.log_format = "short"}), MatchesRegex("[0-9:]+ step 10  loss 5.2500  x+\n"))
+      << "nothing limits a file's lines";
 }
 
 TEST(RunLog, BehindTheLauncherTheTerminalIsShortAndTheLogFull) {

@@ -124,13 +124,18 @@ TEST_F(Destinations, WandbsHistory) {
   const std::string file = written(".wandb");
   EXPECT_THAT(wandb->describe(), HasSubstr("/wandb/offline-run-1970"));
   // HistoryItem (1): nested_key (2), value_json (16).
-  EXPECT_THAT(file, HasSubstr("\x0a\x12\x12\x0atrain/loss\x82\x01\x03" "1.5"));
+  EXPECT_THAT(file, HasSubstr("\x0a\x12\x12\x0atrain/loss\x82\x01\x03"
+                              "1.5"));
   EXPECT_THAT(file, HasSubstr("\x12\x0atrain/loss\x82\x01\x08Infinity"));
-  EXPECT_THAT(file, HasSubstr("\x12\x11train/global_step\x82\x01\x03" "300"));
-  EXPECT_THAT(file, HasSubstr("\x12\x08_runtime\x82\x01\x03" "0.5"));
-  EXPECT_THAT(file, HasSubstr("\x0a\x04seed\x82\x01\x02" "42"));
+  EXPECT_THAT(file, HasSubstr("\x12\x11train/global_step\x82\x01\x03"
+                              "300"));
+  EXPECT_THAT(file, HasSubstr("\x12\x08_runtime\x82\x01\x03"
+                              "0.5"));
+  EXPECT_THAT(file, HasSubstr("\x0a\x04seed\x82\x01\x02"
+                              "42"));
   // Record: num (1), which counts them, and exit (18) with runtime (2).
-  EXPECT_TRUE(file.ends_with("\x08\x09\x92\x01\x02\x10\0"s)) << "header, run, 2 metrics, 4 of the entries, exit";
+  EXPECT_TRUE(file.ends_with("\x08\x09\x92\x01\x02\x10\0"s))
+      << "header, run, 2 metrics, 4 of the entries, exit";
 }
 
 TEST_F(Destinations, AFolderThatCannotBeMadeIsNamed) {
@@ -162,7 +167,8 @@ TEST_F(Destinations, LostRecordsAreAnError) {
   }
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, old_handler);
-  EXPECT_THAT(message, HasSubstr("cannot write " + (folder_ / "curves/events.out.tfevents.1000.here.").string()));
+  EXPECT_THAT(message,
+              HasSubstr("cannot write " + (folder_ / "curves/events.out.tfevents.1000.here.").string()));
   EXPECT_THAT(message, HasSubstr("File too large"));
 }
 

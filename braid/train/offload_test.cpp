@@ -123,7 +123,7 @@ TEST_P(Offload, TheMostMemoryFallsByTheStates) {
 INSTANTIATE_TEST_SUITE_P(Precisions, Offload, ::testing::Bool());
 
 TEST(OffloadOptions, AFileNeedsADirectoryThatExists) {
-  const auto error_of = [](const std::string& directory) {
+  const auto error_of = []<typename Error>(const std::string& directory, std::type_identity<Error>) {
     Case c = {.strategy = strategy_of({}, 0)};
     c.strategy.offloads_optimizer = true;
     c.strategy.offload_dir = directory;
@@ -131,14 +131,16 @@ TEST(OffloadOptions, AFileNeedsADirectoryThatExists) {
     comm::run_ranks(1, [&](const comm::World& world, const c10::intrusive_ptr<c10d::Store>& store) {
       try {
         Trainer trainer(options_of(c, world, store));
-      } catch (const OutputError& error) {
+      } catch (const Error& error) {
         message = error.what();
       }
     });
     return message;
   };
-  EXPECT_THAT(error_of(""), ::testing::HasSubstr("set Strategy::offload_dir"));
-  EXPECT_THAT(error_of("/nowhere/at/all"), ::testing::HasSubstr("/nowhere/at/all"));
+  EXPECT_THAT(error_of("", std::type_identity<ConfigError>{}),
+              ::testing::HasSubstr("set Strategy::offload_dir"));
+  EXPECT_THAT(error_of("/nowhere/at/all", std::type_identity<OutputError>{}),
+              ::testing::HasSubstr("/nowhere/at/all"));
 }
 
 }  // namespace

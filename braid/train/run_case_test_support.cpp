@@ -82,16 +82,14 @@ RunResult run_case(const RunCase& c) {
     at::set_num_threads(1);
     const tensor::ArenaScope memory_of_this_rank;
     std::vector<std::string> lines;
-    const PretrainSummary summary =
-        pretrain({.options = config::run_options(options_of(c, scratch.path())),
-                  .model = tiny_model(c.tied),
-                  .world = world,
-                  .store = store,
-                  .reporter = {.line = [&](const std::string& line) { lines.push_back(line); },
-                               .entry =
-                                   [&](const report::LogEntry& entry) {
-                                     lines.push_back(report::full_line(entry));
-                                   }}});
+    const PretrainSummary summary = pretrain(
+        {.options = config::run_options(options_of(c, scratch.path())),
+         .model = tiny_model(c.tied),
+         .world = world,
+         .store = store,
+         .reporter = {
+             .line = [&](const std::string& line) { lines.push_back(line); },
+             .entry = [&](const report::LogEntry& entry) { lines.push_back(report::full_line(entry)); }}});
     const std::lock_guard lock(mutex);
     if (world.rank == 0) {
       result.summary = summary;

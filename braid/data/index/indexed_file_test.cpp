@@ -168,7 +168,8 @@ TEST_F(IndexedFile, DescribesEachKindOfDamage) {
   EXPECT_THAT(with(0, std::string("TNTIDX\0\0", 8)), HasSubstr("old lazy/cached format (TNTIDX)"));
   EXPECT_THAT(with(0, "version https://git-lfs.github.com"),
               HasSubstr("this is a Git LFS pointer, not a Megatron"));
-  EXPECT_THAT(with(0, "<!doctype html>" + std::string(good.size(), ' ')), HasSubstr("byte 0: this is an HTML page, not a Megatron index"));
+  EXPECT_THAT(with(0, "<!doctype html>" + std::string(good.size(), ' ')),
+              HasSubstr("byte 0: this is an HTML page, not a Megatron index"));
   EXPECT_THAT(with(9, "\2"), HasSubstr("byte 9: unknown version 2"));
   EXPECT_THAT(with(17, "\6"), HasSubstr("byte 17: token type code 6 is a floating-point type"));
   EXPECT_THAT(with(17, "\7"), HasSubstr("floating-point"));
