@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <mutex>
+#include <type_traits>
 
 #include "braid/base/scratch_directory.h"
 #include "braid/base/text.h"
